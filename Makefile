@@ -1,0 +1,34 @@
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint types clean
+
+help:  ## List the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' Makefile
+
+demo: $(READY)  ## Train on real data beside two other models, and print a table
+	$(BIN)/python examples/digits.py
+
+test: lint types  ## Lint, check types and run every test
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest
+
+lint: $(READY)  ## Check style and formatting
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+
+types: $(READY)  ## Check types
+	$(BIN)/mypy src
+
+clean:  ## Remove the virtual environment and all caches
+	rm -rf $(VENV) build dist src/*.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find src tests examples -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The version is read from __init__.py, and the installed metadata must agree with it.
+$(READY): pyproject.toml constraints.txt src/sepgp/__init__.py
+	@echo "Setting up $(VENV); the first time this takes a minute or more."
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@

@@ -1,0 +1,78 @@
+"""Rows that lie in memory."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from sepgp.data.batch import Batch
+from sepgp.data.scaling import Floats, Scaling
+
+
+class ArraySource:
+    """Batches from arrays, in an order that depends on the seed alone.
+
+    Parameters
+    ----------
+    X : array of shape (n, d)
+        Kept as it is; every batch is scaled when it is taken.
+    y : array of shape (n,)
+        Labels −1 and 1.
+    weight : array of shape (n,)
+        Non-negative; rows of weight zero should be left out by the caller.
+    scaling : Scaling
+        Applied to every batch.
+    batch_size : int
+        With no more rows than that, every batch is the whole set in its own order.
+    seed : int
+        Of the shuffling.
+    dtype, device
+        Of the tensors in the batches.
+    """
+
+    def __init__(
+        self,
+        X: NDArray[np.generic],
+        y: Floats,
+        weight: Floats,
+        scaling: Scaling,
+        batch_size: int,
+        seed: int = 0,
+        dtype: torch.dtype = torch.float64,
+        device: str = "cpu",
+    ) -> None:
+        self._arrays = X, y, weight
+        self._scaling = scaling
+        self._seed = seed
+        self._dtype, self._device = dtype, device
+        self.n_rows = len(y)
+        self.total_weight = float(weight.sum())
+        self.batches_per_epoch = max(1, -(-self.n_rows // batch_size))
+
+    def batches(self, start: int = 0) -> Iterator[Batch]:
+        """Batches without end, from batch number `start` on. Every epoch has a fresh order."""
+        if self.batches_per_epoch == 1:
+            whole = self._batch(None)
+            while True:
+                yield whole
+        epoch, skip = divmod(start, self.batches_per_epoch)
+        while True:
+            order = np.random.default_rng((self._seed, epoch)).permutation(self.n_rows)
+            for rows in np.array_split(order, self.batches_per_epoch)[skip:]:
+                yield self._batch(rows)
+            epoch, skip = epoch + 1, 0
+
+    def _batch(self, rows: NDArray[np.int_] | None) -> Batch:
+        X, y, weight = (a if rows is None else a[rows] for a in self._arrays)
+        return Batch(
+            self._tensor(self._scaling.apply(X)),
+            self._tensor(y),
+            self._tensor(weight),
+            None if rows is None else torch.from_numpy(rows),
+        )
+
+    def _tensor(self, array: NDArray[Any]) -> Tensor:
+        return torch.as_tensor(array).to(self._device, self._dtype)

@@ -1,0 +1,35 @@
+"""One safe Cholesky factorisation for every covariance matrix in the package."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+JITTER = 1e-6
+MAX_JITTER = 1e-1
+
+
+class Cholesky(NamedTuple):
+    """A factor L with L Lᵀ = K + jitter·mean(diag K)·I; `ok` is False when no jitter sufficed."""
+
+    L: Tensor
+    jitter: float
+    ok: bool
+
+
+def safe_cholesky(K: Tensor, jitter: float = JITTER) -> Cholesky:
+    """Factorise K, shape (m, m), with the least jitter that works. Cost O(m³).
+
+    The jitter is relative to the mean of the diagonal and grows tenfold until the
+    factorisation succeeds or `MAX_JITTER` is passed. A failure is a value, not an
+    exception: the caller sees `ok=False`.
+    """
+    mean_diagonal = K.diagonal().mean()
+    while True:
+        jittered = K.clone()
+        jittered.diagonal().add_(jitter * mean_diagonal)
+        L, info = torch.linalg.cholesky_ex(jittered)
+        ok = int(info) == 0 and bool(torch.isfinite(L[-1, -1]))
+        if ok or jitter >= MAX_JITTER:
+            return Cholesky(L, jitter, ok)
+        jitter = max(jitter * 10, JITTER)

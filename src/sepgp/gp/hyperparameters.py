@@ -1,0 +1,110 @@
+"""The vector ξ of all learnable hyper-parameters: kernel parameters and inducing points."""
+
+import copy
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from sepgp.gp.fitc import KernelMatrices
+from sepgp.gp.kernels import LOG_BOUNDS, Kernel
+
+INDUCING = "Z"
+
+
+class _Covariances(nn.Module):
+    """The kernel as one function of Z and X, in the form that `functional_call` wants."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        super().__init__()
+        self.kernel = kernel
+
+    def forward(self, Z: Tensor, X: Tensor | None) -> Tensor | tuple[Tensor, Tensor]:
+        if X is None:
+            return self.kernel(Z, Z)  # type: ignore[no-any-return]
+        return self.kernel(Z, X), self.kernel.diag(X)
+
+
+class Hyperparameters:
+    """The map between a kernel with inducing points and one flat vector ξ.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Copied, never changed.
+    Z : Tensor of shape (m, d)
+        Inducing points.
+    learn_kernel, learn_inducing : bool
+        What ξ holds; the rest stays as it is.
+
+    Attributes
+    ----------
+    start, lower, upper : Tensor of shape (p,)
+        ξ of the kernel and the points handed in, and the bounds it is kept within.
+    """
+
+    def __init__(
+        self, kernel: Kernel, Z: Tensor, learn_kernel: bool = True, learn_inducing: bool = True
+    ) -> None:
+        self._covariances = _Covariances(copy.deepcopy(kernel))
+        values = {k: v.detach() for k, v in self._covariances.named_parameters()}
+        learned = dict(values) if learn_kernel else {}
+        self._frozen = {} if learn_kernel else values
+        self._frozen |= {
+            k: v for k, v in self._covariances.named_buffers() if v.is_floating_point()
+        }
+        if learn_inducing:
+            learned[INDUCING] = Z
+        else:
+            self._frozen[INDUCING] = Z
+        self._shapes = {name: value.shape for name, value in learned.items()}
+        self._sizes = [value.numel() for value in learned.values()]
+        bounds = [LOG_BOUNDS.get(name.split(".")[-1], (-math.inf, math.inf)) for name in learned]
+        flat = [value.reshape(-1).double() for value in learned.values()]
+        empty = [torch.zeros(0, dtype=torch.float64)]
+        self.start = torch.cat(flat + empty)
+        pairs = list(zip(flat, bounds, strict=True))
+        self.lower = torch.cat([torch.full_like(v, low) for v, (low, _) in pairs] + empty)
+        self.upper = torch.cat([torch.full_like(v, high) for v, (_, high) in pairs] + empty)
+
+    def _unpack(self, xi: Tensor) -> dict[str, Tensor]:
+        parts = torch.split(xi, self._sizes) if self._sizes else ()
+        shaped = (
+            part.view(shape) for part, shape in zip(parts, self._shapes.values(), strict=True)
+        )
+        return dict(zip(self._shapes, shaped, strict=True)) | self._frozen
+
+    def matrices(self, xi: Tensor, X: Tensor) -> KernelMatrices:
+        """Kernel matrices at ξ, shape (p,), for the rows X, shape (b, d); differentiable in ξ.
+
+        Kmm is in float64; Kmb and kdiag have the dtype of X. Cost O(m²d) + O(md) per row.
+        """
+        values = self._unpack(xi)
+        Kmm = self._call(values, None)
+        values = {name: value.to(X.dtype) for name, value in values.items()}
+        Kmb, kdiag = self._call(values, X)
+        return KernelMatrices(Kmm, Kmb, kdiag)  # type: ignore[arg-type]
+
+    def _call(self, values: dict[str, Tensor], X: Tensor | None) -> Tensor | tuple[Tensor, Tensor]:
+        parameters = {name: value for name, value in values.items() if name != INDUCING}
+        return functional_call(self._covariances, parameters, (values[INDUCING], X))  # type: ignore[no-any-return]
+
+    def gradient(self, matrices: KernelMatrices, xi: Tensor, adjoints: KernelMatrices) -> Tensor:
+        """Pull the adjoints of the kernel matrices back to ξ, shape (p,). Cost O(md) per row."""
+        pairs = [
+            (matrix, adjoint)
+            for matrix, adjoint in zip(matrices, adjoints, strict=True)
+            if matrix.requires_grad
+        ]
+        outputs, seeds = zip(*pairs, strict=True)
+        return torch.autograd.grad(outputs, xi, seeds)[0]
+
+    def model(self, xi: Tensor) -> tuple[Kernel, Tensor]:
+        """A kernel and inducing points, shape (m, d), with the values of ξ."""
+        values = self._unpack(xi)
+        kernel = copy.deepcopy(self._covariances.kernel)
+        with torch.no_grad():
+            for name, parameter in kernel.named_parameters():
+                parameter.copy_(values[f"kernel.{name}"])
+        return kernel, values[INDUCING].detach().clone()

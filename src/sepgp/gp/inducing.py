@@ -1,0 +1,65 @@
+"""Where the inducing points start."""
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.cluster import MiniBatchKMeans
+
+from sepgp.data.scaling import Floats, Scaling
+
+MAX_ROWS = 20_000
+"""Rows that are looked at; more would cost time and move the points little."""
+
+
+def start_points(
+    how: str,
+    X: NDArray[np.generic],
+    y: Floats,
+    weight: Floats,
+    n_inducing: int,
+    rng: np.random.RandomState,
+    scaling: Scaling,
+) -> Floats:
+    """Choose at most `n_inducing` distinct points, shape (m, d), for rows X, shape (n, d), scaled.
+
+    Every class gets a number of points in proportion to the root of its weight, so that a rare
+    class is not left without any. "kmeans" takes the centres of a minibatch k-means in each
+    class, "random" distinct rows. With no more than `n_inducing` distinct rows these are the
+    points. Rows of weight zero play no part. Cost O(md) for each of at most `MAX_ROWS` rows.
+    """
+    kept = np.flatnonzero(weight > 0)
+    if len(kept) > MAX_ROWS:
+        kept = np.sort(rng.choice(kept, MAX_ROWS, replace=False))
+    X, y, weight = scaling.apply(X[kept]), y[kept], weight[kept]
+    distinct = np.unique(X, axis=0)
+    if len(distinct) <= n_inducing:
+        return distinct
+    classes = np.unique(y)
+    groups = [np.unique(X[y == label], axis=0, return_inverse=True) for label in classes]
+    weights = [
+        np.bincount(inverse.ravel(), weight[y == label], len(rows))
+        for label, (rows, inverse) in zip(classes, groups, strict=True)
+    ]
+    shares = np.sqrt([w.sum() for w in weights])
+    sizes = np.array([len(rows) for rows, _ in groups])
+    counts = allocate(shares, sizes, n_inducing)
+    points = []
+    for (rows, _), w, count in zip(groups, weights, counts, strict=True):
+        if count == len(rows):
+            points.append(rows)
+        elif how == "random":
+            points.append(rows[np.sort(rng.choice(len(rows), count, replace=False))])
+        elif count:
+            kmeans = MiniBatchKMeans(
+                count, init="k-means++", n_init=1, max_iter=20, batch_size=4096, random_state=rng
+            )
+            points.append(kmeans.fit(rows, sample_weight=w).cluster_centers_)
+    return np.unique(np.concatenate(points).astype(np.float64), axis=0)
+
+
+def allocate(shares: Floats, sizes: NDArray[np.int_], total: int) -> NDArray[np.int_]:
+    """Split `total` in proportion to `shares`, no part above its size. All of shape (classes,)."""
+    counts: NDArray[np.int_] = np.minimum((total * shares / shares.sum()).astype(int), sizes)
+    while counts.sum() < min(total, sizes.sum()):
+        wanting = np.where(counts < sizes, total * shares / shares.sum() - counts, -np.inf)
+        counts[np.argmax(wanting)] += 1
+    return counts

@@ -1,0 +1,236 @@
+"""The training loop: batches in, state out."""
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from sepgp.data.batch import Batch
+from sepgp.gp.direct import direct
+from sepgp.gp.fitc import FITC, KernelMatrices
+from sepgp.gp.hyperparameters import Hyperparameters
+from sepgp.gp.whitened import whitened
+from sepgp.inference import adf, ep, sep
+from sepgp.inference.batch import Targets
+from sepgp.inference.evidence import Info
+from sepgp.memory import keep_freed_memory
+from sepgp.optimizers import OPTIMIZERS
+
+Sites = sep.State | ep.State
+
+
+class Source(Protocol):
+    """Where batches come from."""
+
+    n_rows: int
+    total_weight: float
+    batches_per_epoch: int
+
+    def batches(self, start: int = 0) -> Iterator[Batch]:
+        """Batches without end, from batch number `start` on."""
+        ...
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to train. See `GPClassifier` for what each means."""
+
+    method: str = "sep"
+    max_iter: int | None = 250
+    time_budget: float | None = None
+    learning_rate: float = 0.02
+    optimizer: str = "adam"
+    decay: bool = True
+    site_step: str | float = "paper"
+    damping: float = 0.5
+    tol: float | None = None
+    prior_scale: float = math.inf
+
+
+class TrainingState(NamedTuple):
+    """Everything that changes during training."""
+
+    iteration: int
+    xi: Tensor
+    """Hyper-parameters, shape (p,)."""
+    last_xi: Tensor
+    """ξ of the step before, to return to when a step fails."""
+    sites: Sites
+    optimizer: Any
+    rate: float
+    """Factor on the learning rate; halved whenever a step is thrown away."""
+
+
+class Record(NamedTuple):
+    """One line of the history."""
+
+    iteration: int
+    seconds: float
+    epoch: float
+    log_evidence: float
+    """Estimate of log Z_q from the batch of this step."""
+    learning_rate: float
+    jitter: float
+    """Relative jitter that the Cholesky factor of Kmm needed."""
+    skipped: int
+    """Rows whose site was left as it was (EP alone)."""
+    rejected: bool
+    """Whether the step was thrown away."""
+    state_size: int
+    """How many numbers the sites hold: O(m²) for SEP and ADF, more for EP."""
+
+
+Callback = Callable[[Record], bool | None]
+
+
+def init(
+    settings: Settings, hyper: Hyperparameters, n_inducing: int, source: Source
+) -> TrainingState:
+    """The state before the first step."""
+    sites: Sites
+    with torch.device(hyper.start.device):
+        if settings.method == "ep":
+            sites = ep.init(n_inducing, source.n_rows, minibatch=source.batches_per_epoch > 1)
+        else:
+            sites = sep.init(n_inducing)
+    optimizer = OPTIMIZERS[settings.optimizer].init(hyper.start)
+    return TrainingState(0, hyper.start, hyper.start, sites, optimizer, 1.0)
+
+
+def site_step(rule: str | float, iteration: int, fraction: float) -> float:
+    """The step ρ of SEP's tied site at an iteration, counted from 0, for batches of s = fraction·n.
+
+    "paper" is ρ = s/n. "average" is the running average of all batches of the first epoch, then
+    the paper's rule. A number is a floor: the running average until ρ has fallen to it.
+    """
+    if rule == "paper":
+        return fraction
+    floor = 0.0 if rule == "average" else float(rule)
+    return min(1.0, max(fraction, floor, 1 / (iteration + 1)))
+
+
+def refine(
+    settings: Settings, state: TrainingState, fitc: FITC, targets: Targets
+) -> tuple[Any, Info]:
+    """One step of the chosen method on the sites."""
+    sites: Any = state.sites
+    if settings.method == "ep":
+        return ep.step(sites, fitc, targets, settings.damping)
+    if settings.method == "adf":
+        return adf.step(sites, fitc, targets)
+    fraction = min(1.0, float(targets.weight.sum()) / targets.n)
+    return sep.step(sites, fitc, targets, site_step(settings.site_step, state.iteration, fraction))
+
+
+def step(
+    settings: Settings,
+    hyper: Hyperparameters,
+    state: TrainingState,
+    batch: Batch,
+    n: float,
+    rate: float,
+) -> tuple[TrainingState, Info]:
+    """One site refinement and, unless `rate` is 0, one move of the hyper-parameters.
+
+    A step that meets anything not finite is thrown away: `info.ok` is then False, ξ goes back to
+    where it was a step before, and the rate is halved.
+    """
+    learn = rate > 0 and len(state.xi) > 0
+    targets = Targets(batch.y, batch.weight, batch.rows, n)
+    optimizer = OPTIMIZERS[settings.optimizer]
+
+    xi = state.xi.detach().requires_grad_(learn)
+    with torch.set_grad_enabled(learn):
+        matrices = hyper.matrices(xi, batch.X)
+    constants = KernelMatrices(*(matrix.detach() for matrix in matrices))
+    with torch.no_grad():
+        if batch.X.dtype == torch.float64:
+            sites, info = refine(settings, state, direct(constants), targets)
+        if batch.X.dtype != torch.float64 or not info.ok:
+            sites, info = refine(settings, state, whitened(constants), targets)
+    following = state._replace(iteration=state.iteration + 1, sites=sites)
+    if info.ok and learn:
+        gradient = hyper.gradient(matrices, xi, info.adjoints)
+        gradient = gradient - (state.xi - hyper.start) / settings.prior_scale**2
+        change, moments = optimizer.step(state.optimizer, gradient, rate * state.rate)
+        moved = torch.clamp(state.xi + change, hyper.lower, hyper.upper)
+        info = info._replace(ok=bool(torch.isfinite(moved).all()))
+        following = following._replace(xi=moved, last_xi=state.xi, optimizer=moments)
+    if not info.ok:
+        following = state._replace(
+            iteration=state.iteration + 1,
+            xi=state.last_xi,
+            sites=sites,
+            optimizer=optimizer.init(state.xi),
+            rate=state.rate / 2,
+        )
+    return following, info
+
+
+def train(
+    settings: Settings,
+    hyper: Hyperparameters,
+    state: TrainingState,
+    source: Source,
+    callbacks: tuple[Callback, ...] = (),
+) -> tuple[TrainingState, list[Record]]:
+    """Train until `max_iter`, the time budget, the tolerance or a callback says stop.
+
+    The last step holds the hyper-parameters, so that the sites belong to the final kernel.
+    """
+    keep_freed_memory()
+    history: list[Record] = []
+    begin, first = time.perf_counter(), state.iteration
+    stop = False
+    for batch in source.batches(state.iteration):
+        done = progress(settings, state.iteration - first + 1, time.perf_counter() - begin)
+        last = stop or done >= 1 or converged(settings, history, source)
+        rate = 0.0 if last else settings.learning_rate
+        if settings.decay:
+            rate *= 0.5 * (1 + math.cos(math.pi * min(done, 1.0)))
+        state, info = step(settings, hyper, state, batch, source.total_weight, rate)
+        record = Record(
+            iteration=state.iteration,
+            seconds=time.perf_counter() - begin,
+            epoch=state.iteration / source.batches_per_epoch,
+            log_evidence=float(info.log_evidence),
+            learning_rate=rate * state.rate,
+            jitter=info.jitter,
+            skipped=info.skipped,
+            rejected=not info.ok,
+            state_size=sum(t.numel() for t in state.sites if t is not None),
+        )
+        history.append(record)
+        stop = any([callback(record) for callback in callbacks])
+        if last:
+            break
+    return state, history
+
+
+def progress(settings: Settings, iterations: int, seconds: float) -> float:
+    """The part of the work that is done, up to 1, by whichever limit is nearer."""
+    done = 0.0
+    if settings.max_iter is not None:
+        done = iterations / settings.max_iter
+    if settings.time_budget is not None:
+        done = max(done, seconds / max(settings.time_budget, 1e-9))
+    return done
+
+
+def converged(settings: Settings, history: list[Record], source: Source) -> bool:
+    """Whether log Z_q per row grew by less than `tol` between the last two windows.
+
+    A window is an epoch, or ten steps if that is more.
+    """
+    if settings.tol is None:
+        return False
+    window = max(10, source.batches_per_epoch)
+    if len(history) < 2 * window or len(history) % window:
+        return False
+    values = [record.log_evidence for record in history[-2 * window :]]
+    gain = (sum(values[window:]) - sum(values[:window])) / window
+    return gain < settings.tol * source.total_weight

@@ -1,0 +1,267 @@
+"""Small random problems, the methods under one signature, and dense references in u-space."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.special import log_ndtr
+from torch import Tensor
+
+from sepgp.gp.direct import direct
+from sepgp.gp.fitc import FITC, KernelMatrices, Natural
+from sepgp.gp.hyperparameters import Hyperparameters
+from sepgp.gp.kernels import RBF, Kernel
+from sepgp.gp.predictor import predict, predictor
+from sepgp.gp.whitened import whitened
+from sepgp.inference import adf, ep, sep
+from sepgp.inference.batch import Targets
+from sepgp.inference.evidence import Info
+
+Array = NDArray[np.float64]
+
+
+def tolerance(dtype: torch.dtype = torch.float64) -> dict[str, float]:
+    """How closely two computations of the same thing must agree when rows are in `dtype`."""
+    size = {torch.float64: 1e-9, torch.float32: 2e-5}[dtype]
+    return {"rtol": size, "atol": size}
+
+
+def assert_close(actual: Any, expected: Any, **tolerances: float) -> None:
+    """`torch.testing.assert_close` in float64, for tensors, arrays and numbers alike."""
+    actual, expected = (torch.as_tensor(x, dtype=torch.float64) for x in (actual, expected))
+    torch.testing.assert_close(actual.detach(), expected.detach(), **(tolerances or tolerance()))
+
+
+def assert_close_to_scale(actual: Tensor, expected: Tensor, size: float) -> None:
+    """No entry is off by more than `size` times the largest entry of `expected`."""
+    assert_close(actual, expected, rtol=0.0, atol=size * float(expected.abs().max()))
+
+
+# --- problems ---------------------------------------------------------------------------------
+
+
+class Problem(NamedTuple):
+    """n rows, their labels and weights, and m inducing points."""
+
+    X: Tensor
+    y: Tensor
+    weight: Tensor
+    Z: Tensor
+
+    def take(self, rows: Tensor) -> "Problem":
+        """The same problem with other rows."""
+        return self._replace(X=self.X[rows], y=self.y[rows], weight=self.weight[rows])
+
+    def to(self, dtype: torch.dtype) -> "Problem":
+        """The same problem with its rows in `dtype`."""
+        return self._replace(**{k: getattr(self, k).to(dtype) for k in ("X", "y", "weight")})
+
+
+def problem(n: int, m: int, d: int = 2, seed: int = 0) -> Problem:
+    """Rows in [−2, 2]^d whose label is the noisy sign of a smooth function; Z well spread."""
+    random = torch.Generator().manual_seed(seed)
+    uniform = partial(torch.rand, generator=random, dtype=torch.float64)
+    X = 4 * uniform(n, d) - 2
+    noise = torch.randn(n, generator=random, dtype=torch.float64)
+    y = torch.where(torch.sin(2 * X[:, 0]) + X[:, 1] + 0.5 * noise > 0, 1.0, -1.0).double()
+    return Problem(X, y, torch.ones_like(y), spread(4 * uniform(400, d) - 2, m))
+
+
+def spread(points: Tensor, m: int) -> Tensor:
+    """m of the points, each the farthest from those before it: a well conditioned Kmm."""
+    chosen = [0]
+    while len(chosen) < m:
+        chosen.append(int(torch.cdist(points, points[chosen]).amin(1).argmax()))
+    return points[chosen]
+
+
+def rbf(Z: Tensor, lengthscale: float = 1.0, variance: float = 2.0) -> Hyperparameters:
+    """An RBF kernel with one length-scale per feature, and the points Z, as a vector ξ."""
+    return hyperparameters(RBF(lengthscale, variance), Z)
+
+
+def hyperparameters(kernel: Kernel, Z: Tensor) -> Hyperparameters:
+    """A started kernel and its inducing points as a vector ξ."""
+    kernel.start(Z)
+    return Hyperparameters(kernel, Z)
+
+
+def detach(matrices: KernelMatrices) -> KernelMatrices:
+    """The matrices without their graph."""
+    return KernelMatrices(*(matrix.detach() for matrix in matrices))
+
+
+# --- the methods under one signature ----------------------------------------------------------
+
+
+class Method(NamedTuple):
+    """`init(m, n)` and `step(state, fitc, batch, **options)`."""
+
+    init: Callable[..., Any]
+    step: Callable[..., tuple[Any, Info]]
+
+
+METHODS = {
+    "sep": Method(lambda m, n: sep.init(m), sep.step),
+    "adf": Method(lambda m, n: adf.init(m), adf.step),
+    "ep batch": Method(partial(ep.init, minibatch=False), ep.step),
+    "ep minibatch": Method(partial(ep.init, minibatch=True), ep.step),
+}
+
+
+class Outcome(NamedTuple):
+    """The state after some steps, and what the last of them reported."""
+
+    state: Any
+    info: Info
+    gradient: Tensor
+    """∂ log Z_q/∂ξ."""
+    fitc: FITC
+
+    @property
+    def natural(self) -> Natural:
+        """Λ and b of the sites."""
+        return Natural(self.state.Lambda, self.state.b)
+
+
+def run(
+    method: str,
+    hyper: Hyperparameters,
+    p: Problem,
+    steps: int = 1,
+    *,
+    state: Any = None,
+    rows: Tensor | None = None,
+    xi: Tensor | None = None,
+    n: float | None = None,
+    jitter: float = 0.0,
+    basis: Callable[..., FITC] | None = None,
+    **options: float,
+) -> Outcome:
+    """Some steps with the batch `rows` of a problem, all of them by default."""
+    init, step = METHODS[method]
+    state = init(len(p.Z), len(p.y)) if state is None else state
+    batch = p if rows is None else p.take(rows)
+    targets = Targets(batch.y, batch.weight, rows, float(p.weight.sum()) if n is None else n)
+    xi = (hyper.start if xi is None else xi).clone().requires_grad_()
+    matrices = hyper.matrices(xi, batch.X)
+    basis = basis or (direct if batch.X.dtype == torch.float64 else whitened)
+    fitc = basis(detach(matrices), jitter)
+    for _ in range(steps):
+        state, info = step(state, fitc, targets, **options)
+    assert info.ok
+    return Outcome(state, info, hyper.gradient(matrices, xi, info.adjoints), fitc)
+
+
+def latent(
+    outcome: Outcome, hyper: Hyperparameters, X: Tensor, jitter: float = 0.0
+) -> tuple[Tensor, Tensor]:
+    """Predictive mean and variance of f at the rows X."""
+    kernel, Z = hyper.model(hyper.start)
+    matrices = hyper.matrices(hyper.start, X)
+    with torch.no_grad():
+        folded = predictor(kernel, Z, outcome.natural, jitter)
+    return predict(folded, matrices.Kmb, matrices.kdiag)
+
+
+def assert_same(actual: Outcome, expected: Outcome) -> None:
+    """The same sites, evidence and gradient."""
+    assert_close(actual.state.Lambda, expected.state.Lambda)
+    assert_close(actual.state.b, expected.state.b)
+    assert_close(actual.info.log_evidence, expected.info.log_evidence)
+    assert_close(actual.gradient, expected.gradient)
+
+
+# --- dense references -------------------------------------------------------------------------
+
+
+class ExactEP(NamedTuple):
+    """The fixed point of EP for GP probit classification."""
+
+    mean: Array
+    var: Array
+    log_Z: float
+
+
+def exact_ep(K: Array, y: Array, sweeps: int = 100) -> ExactEP:
+    """Algorithm 3.5 of Rasmussen and Williams, with the n × n posterior updated site by site."""
+    n = len(y)
+    tau, nu = np.zeros(n), np.zeros(n)
+    Sigma, mean = K.copy(), np.zeros(n)
+    for _ in range(sweeps):
+        for i in range(n):
+            tau_out = 1 / Sigma[i, i] - tau[i]
+            nu_out = mean[i] / Sigma[i, i] - nu[i]
+            m, v = nu_out / tau_out, 1 / tau_out
+            z = y[i] * m / np.sqrt(1 + v)
+            ratio = np.exp(-0.5 * z * z - 0.5 * np.log(2 * np.pi) - log_ndtr(z))
+            hat_m = m + y[i] * v * ratio / np.sqrt(1 + v)
+            hat_v = v - v * v * ratio / (1 + v) * (z + ratio)
+            change = 1 / hat_v - tau_out - tau[i]
+            tau[i] += change
+            nu[i] = hat_m / hat_v - nu_out
+            column = Sigma[:, i].copy()
+            Sigma -= change / (1 + change * column[i]) * np.outer(column, column)
+            mean = Sigma @ nu
+        # Afresh once a sweep, as the algorithm does, against the drift of rank-one updates.
+        root = np.sqrt(tau)
+        inner = np.linalg.inv(np.eye(n) + root[:, None] * K * root)
+        Sigma = K - (K * root) @ inner @ (root[:, None] * K)
+        mean = Sigma @ nu
+    var = Sigma.diagonal().copy()
+    tau_out, nu_out = 1 / var - tau, mean / var - nu
+    m, v = nu_out / tau_out, 1 / tau_out
+    # Equation 3.65.
+    total = K + np.diag(1 / tau)
+    site_mean, spread_ = nu / tau, v + 1 / tau
+    log_Z = (
+        -0.5 * np.linalg.slogdet(total)[1]
+        - 0.5 * site_mean @ np.linalg.solve(total, site_mean)
+        + log_ndtr(y * m / np.sqrt(1 + v)).sum()
+        + 0.5 * np.log(spread_).sum()
+        + ((m - site_mean) ** 2 / (2 * spread_)).sum()
+    )
+    return ExactEP(mean, var, float(log_Z))
+
+
+def log_Z_quadrature(matrices: KernelMatrices, y: Tensor, points: int = 60) -> float:
+    """log Z of the FITC model by Gauss–Hermite quadrature over u, in m dimensions."""
+    Kmm, Kmb, kdiag = (matrix.detach().numpy() for matrix in matrices)
+    A = np.linalg.solve(Kmm, Kmb)
+    s = kdiag - (Kmb * A).sum(0)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(points)
+    grid = np.stack(np.meshgrid(*[nodes] * len(Kmm), indexing="ij")).reshape(len(Kmm), -1)
+    mass = np.stack(np.meshgrid(*[weights] * len(Kmm), indexing="ij")).reshape(len(Kmm), -1)
+    means = A.T @ (np.linalg.cholesky(Kmm) @ grid)
+    log_p = log_ndtr(y.numpy()[:, None] * means / np.sqrt(1 + s)[:, None]).sum(0)
+    return float(np.log((np.exp(log_p) * mass.prod(0)).sum() / weights.sum() ** len(Kmm)))
+
+
+class Gaussian(NamedTuple):
+    """N(mean, cov) over u; leading dimensions are a batch."""
+
+    mean: Tensor
+    cov: Tensor
+
+
+def gaussian(precision: Tensor, b: Tensor) -> Gaussian:
+    """From natural parameters, shapes (…, m, m) and (…, m)."""
+    cov = torch.linalg.inv(precision)
+    return Gaussian((cov @ b[..., None])[..., 0], cov)
+
+
+def log_g(precision: Tensor, b: Tensor) -> Tensor:
+    """Log normaliser g(θ) of a Gaussian with natural parameters θ, without the 2π."""
+    return 0.5 * (b * gaussian(precision, b).mean).sum(-1) - 0.5 * torch.logdet(precision)
+
+
+def dense_log_Z(matrices: KernelMatrices, y: Tensor, cavity: Gaussian) -> Tensor:
+    """log Z_i of every row under its own cavity over u, mean (b, m) and cov (b, m, m)."""
+    A = torch.linalg.inv(matrices.Kmm) @ matrices.Kmb
+    s = matrices.kdiag - (matrices.Kmb * A).sum(0)
+    mean = (A.T * cavity.mean).sum(1)
+    var = torch.einsum("mi,imk,ki->i", A, cavity.cov, A)
+    return torch.special.log_ndtr(y * mean / (1 + s + var).sqrt())
