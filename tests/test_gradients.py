@@ -1,5 +1,6 @@
 """Every gradient against a second, independent way to compute it."""
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -262,3 +263,13 @@ def test_ep_gradient_is_total_at_the_fixed_point() -> None:
 
     expected = central_differences(lambda xi: converged(xi).info.log_evidence, hyper.start)
     assert_close_to_scale(converged(hyper.start).gradient, expected, 1e-7)
+
+
+def test_prior_draws_lengthscales_to_their_mean_and_nothing_else() -> None:
+    Z = problem(3, 4, d=3).Z
+    kernel = RBF([0.5, 1.0, 4.0], spread=2.0) + Matern32(spread=math.inf)
+    hyper = hyperparameters(kernel, Z)
+    log_l2 = 2 * torch.tensor([0.5, 1.0, 4.0]).double().log()
+    pull = hyper.prior_gradient(hyper.start)
+    moved = pull[pull != 0]
+    assert_close(moved, (log_l2.mean() - log_l2) / 4)

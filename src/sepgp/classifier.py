@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from typing import Any, Self
 
 import numpy as np
@@ -15,7 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from sepgp import training, validation
-from sepgp.data.arrays import ArraySource
+from sepgp.data.arrays import ArraySource, merged
 from sepgp.data.scaling import Floats, Scaling, identity, standardization
 from sepgp.errors import InvalidData, InvalidParameter
 from sepgp.gp.fitc import Natural
@@ -30,6 +30,10 @@ METHODS = ("sep", "ep", "adf")
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
 CHUNK = 4096
 """Rows predicted at a time: prediction never holds more than CHUNK × m numbers."""
+MINIBATCH = 2000
+"""Rows in a batch, unless told otherwise; a set of no more rows is one batch."""
+REFINEMENTS = 4
+"""How often `partial_fit` goes over new rows again once it has absorbed them."""
 
 
 class GPClassifier(ClassifierMixin, BaseEstimator):
@@ -57,11 +61,13 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     learn_kernel, learn_inducing : bool
         Whether gradients move the kernel's parameters and the inducing points.
     max_iter : int or None
-        Steps. None takes 1,000, or with a time budget as many as fit into it.
+        Steps. None takes 250 when every step sees all rows and 1,000 with minibatches, or with a
+        time budget as many as fit into it.
     time_budget : float or None
         Wall-clock seconds for training. The learning-rate schedule fits itself to it.
-    learning_rate : float
-        Of the optimiser at the start; with "adam" it falls to 0 along a half cosine.
+    learning_rate : float or None
+        Of the optimiser at the start; with "adam" it falls to 0 along a half cosine. None takes
+        0.2 when every step sees all rows and 0.03 otherwise; with "sign" it takes 0.01.
     optimizer : {"adam", "sign"}
         "sign" is the batch rule of the paper's authors: a step size per parameter.
     site_step : {"paper", "average"} or float
@@ -70,7 +76,8 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     class_weight : dict, "balanced" or None
         Weights of the classes, multiplied into `sample_weight`.
     standardize : bool
-        Whether features are shifted and scaled to mean 0 and variance 1.
+        Whether features are shifted and scaled to mean 0 and variance 1, and values beyond two
+        standard deviations drawn in; see `sepgp.data.scaling.Scaling`.
     tol : float or None
         Training stops when log Z_q per row grows by less than this from one epoch (at least ten
         steps) to the next.
@@ -109,13 +116,13 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         method: str = "sep",
         n_inducing: int = 200,
         inducing: str | ArrayLike = "kmeans",
-        kernel: str | Kernel = "matern32",
+        kernel: str | Kernel = "matern52",
         batch_size: int | None = None,
         learn_kernel: bool = True,
         learn_inducing: bool = True,
         max_iter: int | None = None,
         time_budget: float | None = None,
-        learning_rate: float = 0.05,
+        learning_rate: float | None = None,
         optimizer: str = "adam",
         site_step: str | float = 0.02,
         class_weight: dict[Any, float] | str | None = None,
@@ -152,11 +159,13 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
 
     # ------------------------------------------------------------------ training
 
+    classes_: NDArray[Any]
     _scaling: Scaling
     _Z: torch.Tensor
     _sites: training.Sites
     _predictor: Predictor
     _n_seen: float
+    _iteration: int
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Train on rows X, shape (n, d), with two kinds of labels y, shape (n,).
@@ -166,16 +175,24 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         with _unchanged_on_error(self):
             warm = self.warm_start and hasattr(self, "kernel_")
             rows, signs, weight, classes = self._check_training(X, y, sample_weight, reset=not warm)
+            if warm and not np.array_equal(classes, self.classes_):
+                raise InvalidData(
+                    f"y has the classes {classes.tolist()}, but the model to go on from has "
+                    f"{self.classes_.tolist()}; use the same labels or warm_start=False."
+                )
             self.classes_ = classes
             rng = check_random_state(self.random_state)
+            seed = int(rng.randint(2**31 - 1))
             if not warm:
                 self._start(rows, signs, weight, rng)
-            source = self._source(rows, signs, weight, rng)
+            source = self._source(rows, signs, weight, seed)
             settings = self._settings(source)
             hyper = self._hyperparameters()
             state = training.init(settings, hyper, len(self._Z), source)
             if warm and self._reusable(state.sites):
-                state = state._replace(sites=self._sites)
+                # Steps of minibatch EP write into their state, and this fit may fail.
+                sites = copy.deepcopy(self._sites)
+                state = state._replace(iteration=self._iteration, sites=sites)
             self._n_seen = source.total_weight
             self._train(settings, hyper, state, source)
         return self
@@ -196,7 +213,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         with _unchanged_on_error(self):
             first = not hasattr(self, "kernel_")
             if first and classes is not None:
-                self.classes_ = validation.two_classes(np.asarray(classes))
+                self.classes_ = validation.two_classes(np.asarray(classes), "classes")
             rows, signs, weight, seen = self._check_training(
                 X, y, sample_weight, reset=first, partial=True
             )
@@ -213,7 +230,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         self, rows: NDArray[Any], signs: Floats, weight: Floats, rng: np.random.RandomState
     ) -> None:
         self._n_seen += float(weight.sum())
-        source = self._source(rows, signs, weight, rng)
+        source = self._source(rows, signs, weight, int(rng.randint(2**31 - 1)))
         source.total_weight = self._n_seen
         epoch = source.batches_per_epoch
         passes = {"sep": (1, REFINEMENTS), "ep": (0, 1 + REFINEMENTS), "adf": (1, 0)}
@@ -226,11 +243,12 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
                 method=method,
                 max_iter=epochs * epoch,
                 time_budget=None,
+                learning_rate=self._learning_rate(exact=False),
                 decay=False,
                 site_step="paper",
             )
             hyper = self._hyperparameters()
-            state = training.init(settings, hyper, len(self._Z), source)
+            state = training.init(settings, hyper, len(self._Z), source, whole=False)
             if hasattr(self, "_sites"):
                 known = {"Lambda": self._sites.Lambda, "b": self._sites.b}
                 state = state._replace(sites=state.sites._replace(**known))
@@ -249,38 +267,38 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         rows = self._check_rows(X, reset=reset, y=y)
         labels = column_or_1d(y, warn=True)
         validation.same_length(rows, labels)
+        validation.known_labels(labels)
         check_classification_targets(labels)
         if partial and hasattr(self, "classes_"):
             classes = self.classes_
             unknown = np.setdiff1d(labels, classes)
             if len(unknown):
                 raise InvalidData(
-                    f"y contains the label {unknown[0]!r}, but the classes are {list(classes)}; "
+                    f"y contains the label {unknown.tolist()[0]!r}, but the classes are "
+                    f"{classes.tolist()}; "
                     "name both classes in the first call of partial_fit."
                 )
         else:
             classes = validation.two_classes(labels)
         weight = np.ones(len(rows))
         if sample_weight is not None:
-            weight = np.array(column_or_1d(sample_weight), dtype=np.float64)
-            validation.same_length(rows, weight, "sample_weight")
-            if not np.isfinite(weight).all() or (weight < 0).any():
-                raise InvalidData(
-                    "sample_weight has a value that is negative, NaN or infinite; "
-                    "give a weight of at least 0 for every row."
-                )
+            weight = validation.weights(sample_weight, len(rows))
         if self.class_weight is not None:
             weight *= compute_sample_weight(self.class_weight, labels)
         kept = weight > 0
+        if not kept.any():
+            raise InvalidData(
+                "sample_weight is zero for every row; give some rows positive weight."
+            )
         if not partial and len(np.unique(labels[kept])) < 2:
             raise InvalidData(
                 "sample_weight leaves rows of one class only; give both classes positive weight."
             )
-        if not kept.any():
-            raise InvalidData("sample_weight is 0 for every row; give some rows positive weight.")
         signs = np.where(labels == classes[1], 1.0, -1.0)
         if not kept.all():
             rows, signs, weight = rows[kept], signs[kept], weight[kept]
+        if len(rows) <= min(self.batch_size or MINIBATCH, MINIBATCH):
+            rows, signs, weight = merged(rows, signs, weight)
         return rows, signs, weight, classes
 
     def _check_parameters(self) -> None:
@@ -291,10 +309,9 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         for name in ("batch_size", "max_iter"):
             if getattr(self, name) is not None:
                 validation.at_least(name, getattr(self, name), 1, whole=True)
-        for name in ("time_budget", "tol"):
+        for name in ("learning_rate", "time_budget", "tol"):
             if getattr(self, name) is not None:
                 validation.at_least(name, getattr(self, name), 0)
-        validation.at_least("learning_rate", self.learning_rate, 0)
         if isinstance(self.site_step, str):
             validation.one_of("site_step", self.site_step, ("paper", "average"))
         else:
@@ -303,16 +320,28 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
             validation.one_of("kernel", self.kernel, tuple(KERNELS))
         if isinstance(self.inducing, str):
             validation.one_of("inducing", self.inducing, ("kmeans", "random"))
+        if callable(self.callbacks):
+            raise InvalidParameter(
+                "callbacks is a single function; give a list, such as callbacks=[function]."
+            )
+        validation.class_weights(self.class_weight)
+        validation.device(self.device)
 
     def _check_rows(self, X: ArrayLike, reset: bool, y: Any = "") -> NDArray[Any]:
-        rows: NDArray[Any] = validate_data(
-            self,
-            X,
-            y=None if y is None else "no_validation",
-            reset=reset,
-            dtype="numeric",
-            ensure_all_finite=False,
-        )
+        try:
+            rows: NDArray[Any] = validate_data(
+                self,
+                X,
+                y=None if y is None else "no_validation",
+                reset=reset,
+                dtype="numeric",
+                ensure_all_finite=False,
+            )
+            if rows.dtype == object:  # of a table with categories
+                rows = rows.astype(np.float64)
+        except ValueError:
+            validation.numeric_columns(X)
+            raise
         validation.finite_columns(rows, getattr(self, "feature_names_in_", None))
         return rows
 
@@ -324,13 +353,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         if isinstance(self.inducing, str):
             Z = start_points(self.inducing, rows, signs, weight, self.n_inducing, rng, scaling)
         else:
-            given = np.asarray(self.inducing, dtype=np.float64)
-            if given.ndim != 2 or given.shape[1] != rows.shape[1] or not np.isfinite(given).all():
-                raise InvalidParameter(
-                    f"inducing has shape {given.shape}; give a finite array of shape "
-                    f"(n_inducing, {rows.shape[1]}), 'kmeans' or 'random'."
-                )
-            Z = scaling.apply(given)
+            Z = scaling.apply(validation.inducing_points(self.inducing, rows.shape[1]))
         kernel = (
             copy.deepcopy(self.kernel)
             if isinstance(self.kernel, Kernel)
@@ -346,30 +369,36 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     def _hyperparameters(self) -> Hyperparameters:
         return Hyperparameters(self.kernel_, self._Z, self.learn_kernel, self.learn_inducing)
 
-    def _source(
-        self, rows: NDArray[Any], signs: Floats, weight: Floats, rng: np.random.RandomState
-    ) -> ArraySource:
+    def _source(self, rows: NDArray[Any], signs: Floats, weight: Floats, seed: int) -> ArraySource:
         size = MINIBATCH if self.batch_size is None else self.batch_size
-        seed = int(rng.randint(2**31 - 1))
         return ArraySource(
             rows, signs, weight, self._scaling, size, seed, DTYPES[self.dtype], self.device
         )
 
     def _settings(self, source: ArraySource, **changes: Any) -> training.Settings:
+        whole = source.batches_per_epoch == 1
         max_iter = self.max_iter
         if max_iter is None and self.time_budget is None:
-            max_iter = MAX_ITER
+            max_iter = 250 if whole else 1000
         values: dict[str, Any] = {
             "method": self.method,
             "max_iter": max_iter,
             "time_budget": self.time_budget,
-            "learning_rate": self.learning_rate,
+            "learning_rate": self._learning_rate(exact=whole),
             "optimizer": self.optimizer,
             "decay": self.optimizer == "adam",
             "site_step": self.site_step,
             "tol": self.tol,
         }
         return training.Settings(**(values | changes))
+
+    def _learning_rate(self, exact: bool) -> float:
+        """The learning rate, for exact gradients of all rows or for noisy ones of a part."""
+        if self.learning_rate is not None:
+            return self.learning_rate
+        if self.optimizer == "sign":
+            return 0.01
+        return 0.2 if exact else 0.03
 
     def _reusable(self, sites: training.Sites) -> bool:
         """Whether the sites of the last fit have the shapes that this fit needs."""
@@ -384,11 +413,18 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         source: ArraySource,
     ) -> None:
         callbacks = tuple(self.callbacks or ())
-        if self.verbose:
-            callbacks = (ProgressLine(settings, source), *callbacks)
-        state, history = training.train(settings, hyper, state, source, callbacks)
+        with ExitStack() as stack:
+            if self.verbose:
+                line = stack.enter_context(closing(ProgressLine(settings, source)))
+                callbacks = (line, *callbacks)
+            state, history = training.train(settings, hyper, state, source, callbacks)
+        if all(record.rejected for record in history):
+            raise InvalidParameter(
+                f"kernel={self.kernel!r} gives covariances that cannot be factorised, even with "
+                "jitter; add a kernel that relates different points, such as RBF()."
+            )
         self.kernel_, self._Z = hyper.model(state.xi)
-        self._sites = state.sites
+        self._sites, self._iteration = state.sites, state.iteration
         self.inducing_points_ = self._scaling.undo(self._Z.cpu().numpy())
         self.n_iter_ = len(history)
         self.history_ = {
@@ -451,11 +487,6 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
         return tags
-
-
-MINIBATCH = 2000
-MAX_ITER = 1000
-REFINEMENTS = 4
 
 
 @contextmanager

@@ -21,6 +21,8 @@ from sepgp.memory import keep_freed_memory
 from sepgp.optimizers import OPTIMIZERS
 
 Sites = sep.State | ep.State
+MAX_SITE_STEP = 0.5
+"""At ρ = 1 the tied site of a kernel of large amplitude swings between two values for ever."""
 
 
 class Source(Protocol):
@@ -48,7 +50,6 @@ class Settings:
     site_step: str | float = "paper"
     damping: float = 0.5
     tol: float | None = None
-    prior_scale: float = math.inf
 
 
 class TrainingState(NamedTuple):
@@ -88,13 +89,18 @@ Callback = Callable[[Record], bool | None]
 
 
 def init(
-    settings: Settings, hyper: Hyperparameters, n_inducing: int, source: Source
+    settings: Settings,
+    hyper: Hyperparameters,
+    n_inducing: int,
+    source: Source,
+    whole: bool = True,
 ) -> TrainingState:
-    """The state before the first step."""
+    """The state before the first step. `whole` is False if the source is a part of the rows."""
     sites: Sites
     with torch.device(hyper.start.device):
         if settings.method == "ep":
-            sites = ep.init(n_inducing, source.n_rows, minibatch=source.batches_per_epoch > 1)
+            minibatch = source.batches_per_epoch > 1 or not whole
+            sites = ep.init(n_inducing, source.n_rows, minibatch)
         else:
             sites = sep.init(n_inducing)
     optimizer = OPTIMIZERS[settings.optimizer].init(hyper.start)
@@ -105,12 +111,13 @@ def site_step(rule: str | float, iteration: int, fraction: float) -> float:
     """The step ρ of SEP's tied site at an iteration, counted from 0, for batches of s = fraction·n.
 
     "paper" is ρ = s/n. "average" is the running average of all batches of the first epoch, then
-    the paper's rule. A number is a floor: the running average until ρ has fallen to it.
+    the paper's rule. A number is a floor: the running average until ρ has fallen to it. But for
+    the paper's rule, ρ stays at or below `MAX_SITE_STEP`.
     """
     if rule == "paper":
         return fraction
     floor = 0.0 if rule == "average" else float(rule)
-    return min(1.0, max(fraction, floor, 1 / (iteration + 1)))
+    return min(MAX_SITE_STEP, max(fraction, floor, 1 / (iteration + 1)))
 
 
 def refine(
@@ -155,7 +162,7 @@ def step(
     following = state._replace(iteration=state.iteration + 1, sites=sites)
     if info.ok and learn:
         gradient = hyper.gradient(matrices, xi, info.adjoints)
-        gradient = gradient - (state.xi - hyper.start) / settings.prior_scale**2
+        gradient += hyper.prior_gradient(state.xi)
         change, moments = optimizer.step(state.optimizer, gradient, rate * state.rate)
         moved = torch.clamp(state.xi + change, hyper.lower, hyper.upper)
         info = info._replace(ok=bool(torch.isfinite(moved).all()))

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from sepgp.errors import InvalidData, InvalidParameter
@@ -28,8 +29,11 @@ def at_least(name: str, value: Any, least: float, whole: bool = False) -> None:
 
 def finite_columns(X: NDArray[Any], names: Sequence[str] | None) -> None:
     """Refuse rows X, shape (n, d), with NaN or infinity, and name the first column that has any."""
-    if X.dtype.kind != "f" or np.isfinite(X.sum()):
+    if X.dtype.kind != "f":
         return
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(X.sum(dtype=np.float64)):
+            return
     bad = ~np.isfinite(X)
     if not bad.any():  # the sum itself overflowed
         return
@@ -42,6 +46,93 @@ def finite_columns(X: NDArray[Any], names: Sequence[str] | None) -> None:
     )
 
 
+def numeric_columns(X: Any) -> None:
+    """Refuse rows X, shape (n, d), with a column of anything but numbers, and name it."""
+    columns = X.items() if hasattr(X, "items") else enumerate(np.asarray(X, dtype=object).T)
+    for name, values in columns:
+        try:
+            np.asarray(values, dtype=np.float64)
+        except TypeError:  # scikit-learn says it better
+            continue
+        except ValueError:
+            raise InvalidData(
+                f"X contains text or other values that are not numbers in column {name!r}; "
+                "drop the column or encode it, as sklearn.preprocessing.OneHotEncoder does."
+            ) from None
+
+
+def known_labels(y: NDArray[Any]) -> None:
+    """Refuse labels y, shape (n,), that are missing or infinite."""
+    missing = y != y if y.dtype.kind in "fO" else np.zeros(len(y), bool)
+    if y.dtype == object:
+        missing |= y == None  # noqa: E711
+    what = "infinity (inf)" if y.dtype.kind == "f" and np.isinf(y).any() else ""
+    if missing.any():
+        what = "NaN or None"
+    if what:
+        raise InvalidData(f"y contains {what}; drop the rows that have no label.")
+
+
+def weights(sample_weight: Any, n_rows: int) -> NDArray[np.float64]:
+    """The weights of n rows as an array of shape (n,)."""
+    try:
+        weight = np.array(sample_weight, dtype=np.float64)
+    except (ValueError, TypeError):
+        weight = np.empty(())
+    if weight.ndim != 1:
+        raise InvalidData(
+            f"sample_weight has shape {weight.shape}; give one number for each of {n_rows} rows."
+        )
+    same_length(np.empty(n_rows), weight, "sample_weight")
+    if not np.isfinite(weight).all() or (weight < 0).any():
+        raise InvalidData(
+            "sample_weight has a value that is negative, NaN or infinite; "
+            "give a weight of at least 0 for every row."
+        )
+    return weight
+
+
+def class_weights(value: Any) -> None:
+    """Refuse weights of classes that are not None, "balanced" or a dict of finite numbers."""
+    if value is None or (isinstance(value, str) and value == "balanced"):
+        return
+    if not isinstance(value, dict):
+        raise InvalidParameter(
+            f"class_weight={value!r} is unknown; give None, 'balanced' or a dict of weights."
+        )
+    for label, weight in value.items():
+        if not np.isfinite(weight) or weight < 0:
+            raise InvalidParameter(
+                f"class_weight of {label!r} is {weight!r}, which is negative, NaN or infinite; "
+                "give a weight of at least 0."
+            )
+
+
+def device(name: Any) -> None:
+    """Refuse a device that torch does not have here."""
+    try:
+        torch.empty(0, device=name)
+    except (RuntimeError, AssertionError, TypeError):
+        raise InvalidParameter(
+            f"device={name!r} is not available; choose 'cpu' or a device that torch has here."
+        ) from None
+
+
+def inducing_points(given: Any, n_features: int) -> NDArray[np.float64]:
+    """Inducing points as an array of shape (m, d)."""
+    try:
+        points = np.asarray(given, dtype=np.float64)
+    except (ValueError, TypeError):
+        points = np.empty(())
+    finite = points.ndim == 2 and np.isfinite(points).all()
+    if not finite or not len(points) or points.shape[1] != n_features:
+        raise InvalidParameter(
+            f"inducing has shape {points.shape}; give a finite array of shape "
+            f"(n_inducing, {n_features}), 'kmeans' or 'random'."
+        )
+    return points
+
+
 def same_length(X: NDArray[Any], y: NDArray[Any], what: str = "y") -> None:
     """Refuse rows X, shape (n, d), and values y of another length."""
     if len(X) != len(y):
@@ -50,17 +141,20 @@ def same_length(X: NDArray[Any], y: NDArray[Any], what: str = "y") -> None:
         )
 
 
-def two_classes(y: NDArray[Any]) -> NDArray[Any]:
+def two_classes(y: NDArray[Any], what: str = "y") -> NDArray[Any]:
     """The two classes of the labels y, shape (n,), sorted; refuses any other number of classes."""
     classes = np.unique(y)
+    if not len(classes):
+        raise InvalidData("classes is empty; name the two classes that y may contain.")
     if len(classes) < 2:
         raise InvalidData(
-            f"y contains one class only ({classes[0]!r}); a classifier needs rows of two classes."
+            f"{what} contains one class only ({classes[0]!r}); "
+            "a classifier needs rows of two classes."
         )
     if len(classes) > 2:
         raise InvalidData(
             "Only binary classification is supported. The type of the target is multiclass: "
-            f"y has {len(classes)} classes; wrap the classifier in "
+            f"{what} has {len(classes)} classes; wrap the classifier in "
             "sklearn.multiclass.OneVsRestClassifier, or choose two classes."
         )
     return classes

@@ -12,6 +12,16 @@ from sepgp.data.batch import Batch
 from sepgp.data.scaling import Floats, Scaling
 
 
+def merged(X: NDArray[Any], y: Floats, weight: Floats) -> tuple[NDArray[Any], Floats, Floats]:
+    """Equal rows of equal label as one row that has their total weight, in sorted order.
+
+    So a row of weight w and w copies of it are the same numbers, in whatever order they come.
+    """
+    table = np.column_stack([X.astype(np.float64), y])
+    _, first, group = np.unique(table, axis=0, return_index=True, return_inverse=True)
+    return X[first], y[first], np.bincount(group.ravel(), weight).astype(np.float64)
+
+
 class ArraySource:
     """Batches from arrays, in an order that depends on the seed alone.
 

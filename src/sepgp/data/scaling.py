@@ -1,5 +1,6 @@
 """Standardisation of features."""
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -7,26 +8,48 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
+TAIL = 2.0
+"""Beyond this many standard deviations a value is drawn in."""
+FARTHEST = 1e12
+"""No scaled value is larger: squared distances would overflow in float32."""
+
 
 class Scaling(NamedTuple):
-    """x ↦ (x − mean)/scale, feature by feature; both of shape (d,)."""
+    """z = (x − mean)/scale, feature by feature, with values beyond `tail` drawn in.
+
+    Where |z| > tail it becomes tail + log(1 + |z| − tail), with its sign: a value of forty
+    standard deviations would otherwise be further from every other row than any length-scale
+    reaches. The map is smooth and one-to-one.
+    """
 
     mean: Floats
+    """Shape (d,)."""
     scale: Floats
+    """Shape (d,)."""
+    tail: float
 
     def apply(self, X: NDArray[np.generic]) -> Floats:
         """Scale rows X, shape (b, d). Cost O(bd)."""
-        scaled: Floats = (np.asarray(X, np.float64) - self.mean) / self.scale
-        return scaled
+        with np.errstate(over="ignore"):
+            z: Floats = (np.asarray(X, np.float64) - self.mean) / self.scale
+        size = np.abs(z)
+        far = size > self.tail
+        if far.any():
+            z[far] = np.copysign(self.tail + np.log1p(size[far] - self.tail), z[far])
+        return np.clip(z, -FARTHEST, FARTHEST, out=z)
 
-    def undo(self, X: Floats) -> Floats:
-        """The rows, shape (b, d), in their original units. Cost O(bd)."""
-        return X * self.scale + self.mean
+    def undo(self, Z: Floats) -> Floats:
+        """The scaled rows Z, shape (b, d), in their original units. Cost O(bd)."""
+        z = np.array(Z)
+        size = np.abs(z)
+        far = size > self.tail
+        z[far] = np.copysign(self.tail + np.expm1(size[far] - self.tail), z[far])
+        return z * self.scale + self.mean
 
 
 def identity(n_features: int) -> Scaling:
     """The scaling that changes nothing."""
-    return Scaling(np.zeros(n_features), np.ones(n_features))
+    return Scaling(np.zeros(n_features), np.ones(n_features), math.inf)
 
 
 def standardization(X: NDArray[np.generic], weight: Floats) -> Scaling:
@@ -42,4 +65,6 @@ def standardization(X: NDArray[np.generic], weight: Floats) -> Scaling:
     scale = np.sqrt(variance)
     # Rounding leaves a constant column a spread of about the last digit of its mean.
     constant = scale <= 10 * np.finfo(np.float64).eps * np.abs(mean)
-    return Scaling(np.asarray(mean), np.where(constant, 1.0, scale))
+    # Exactly 0, so that no gradient moves inducing points out of the plane of the data.
+    mean = np.where(constant, X[0], mean)
+    return Scaling(mean, np.where(constant, 1.0, scale), TAIL)

@@ -22,7 +22,7 @@ def safe_cholesky(K: Tensor, jitter: float = JITTER) -> Cholesky:
 
     The jitter is relative to the mean of the diagonal and grows tenfold until the
     factorisation succeeds or `MAX_JITTER` is passed. A failure is a value, not an
-    exception: the caller sees `ok=False`.
+    exception: the caller sees `ok=False`, and a factor of NaN.
     """
     mean_diagonal = K.diagonal().mean()
     while True:
@@ -30,6 +30,8 @@ def safe_cholesky(K: Tensor, jitter: float = JITTER) -> Cholesky:
         jittered.diagonal().add_(jitter * mean_diagonal)
         L, info = torch.linalg.cholesky_ex(jittered)
         ok = int(info) == 0 and bool(torch.isfinite(L[-1, -1]))
-        if ok or jitter >= MAX_JITTER:
-            return Cholesky(L, jitter, ok)
+        if ok:
+            return Cholesky(L, jitter, True)
+        if jitter >= MAX_JITTER:
+            return Cholesky(torch.full_like(L, torch.nan), jitter, False)
         jitter = max(jitter * 10, JITTER)

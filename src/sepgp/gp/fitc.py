@@ -47,7 +47,7 @@ class Posterior(NamedTuple):
     cov: Tensor
     """Shape (m, m)."""
     log_norm: Tensor
-    """g(θ) − g(θ_prior), shape (); not finite when the precision could not be factorised."""
+    """g(θ) − g(θ_prior), shape (). All is NaN when the precision could not be factorised."""
 
 
 @dataclass(frozen=True)
@@ -102,11 +102,12 @@ def coordinate_sum(V: Tensor, nu: Tensor, mu: Tensor) -> Natural:
 def gaussian(precision: Tensor, b: Tensor, log_prior: Tensor | float) -> Posterior:
     """The Gaussian with this precision, shape (m, m), and natural mean b, shape (m,). Cost m³.
 
-    `log_prior` is ½ log|prior precision|. A precision that is not positive definite gives a
-    `log_norm` of NaN.
+    `log_prior` is ½ log|prior precision|. A precision that is not positive definite gives NaN.
     """
     factor, info = torch.linalg.cholesky_ex(precision)
+    if int(info) != 0:
+        factor = torch.full_like(factor, torch.nan)
     cov = torch.cholesky_inverse(factor)
     mean = cov @ b
     log_norm = 0.5 * (mean @ b) - factor.diagonal().log().sum() + log_prior
-    return Posterior(mean, cov, log_norm if int(info) == 0 else log_norm * torch.nan)
+    return Posterior(mean, cov, log_norm)

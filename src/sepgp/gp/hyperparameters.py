@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from sepgp.gp.fitc import KernelMatrices
-from sepgp.gp.kernels import LOG_BOUNDS, Kernel
+from sepgp.gp.kernels import LOG_BOUNDS, Kernel, Stationary
 
 INDUCING = "Z"
 
@@ -58,6 +58,11 @@ class Hyperparameters:
             learned[INDUCING] = Z
         else:
             self._frozen[INDUCING] = Z
+        self._spreads = {
+            f"{path}.log_lengthscale2": module.spread
+            for path, module in self._covariances.named_modules()
+            if isinstance(module, Stationary)
+        }
         self._shapes = {name: value.shape for name, value in learned.items()}
         self._sizes = [value.numel() for value in learned.values()]
         bounds = [LOG_BOUNDS.get(name.split(".")[-1], (-math.inf, math.inf)) for name in learned]
@@ -99,6 +104,19 @@ class Hyperparameters:
         ]
         outputs, seeds = zip(*pairs, strict=True)
         return torch.autograd.grad(outputs, xi, seeds)[0]
+
+    def prior_gradient(self, xi: Tensor) -> Tensor:
+        """Gradient, shape (p,), of the weak log prior of ξ. Cost O(p).
+
+        The log ℓ² of the features of a kernel are N(c, spread²) about a free common c, so the
+        gradient is (their mean − log ℓ²)/spread².
+        """
+        parts = torch.split(xi, self._sizes) if self._sizes else ()
+        pulls = [
+            (part.mean() - part) / self._spreads.get(name, math.inf) ** 2
+            for name, part in zip(self._shapes, parts, strict=True)
+        ]
+        return torch.cat(pulls) if pulls else torch.zeros_like(xi)
 
     def model(self, xi: Tensor) -> tuple[Kernel, Tensor]:
         """A kernel and inducing points, shape (m, d), with the values of ξ."""

@@ -122,12 +122,22 @@ class Stationary(_Scaled):
         Starting length-scales. None takes ℓ² = the median distance between inducing points.
     variance : float
         Starting amplitude σ².
+    spread : float
+        Prior standard deviation of the log ℓ² of the features about their common mean, which
+        itself is free. It keeps many length-scales from overfitting few rows; `math.inf` is no
+        prior.
     """
 
     def __init__(
-        self, lengthscale: float | Sequence[float] | None = None, variance: float = 1.0
+        self,
+        lengthscale: float | Sequence[float] | None = None,
+        variance: float = 1.0,
+        spread: float = 1.5,
     ) -> None:
         super().__init__(variance)
+        if not spread > 0:
+            raise InvalidParameter(f"spread={spread} is not positive; give a number above 0.")
+        self.spread = spread
         self.from_data = lengthscale is None
         initial = 1.0 if lengthscale is None else lengthscale
         self.log_lengthscale2 = nn.Parameter(2 * _log(initial, "lengthscale"))

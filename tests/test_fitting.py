@@ -1,0 +1,240 @@
+"""How training runs: the history, when it stops, and how it goes on."""
+
+import io
+import sys
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from quick import METHODS, blobs, quick
+
+from sepgp import kernels
+from sepgp.training import Record
+
+EVERY_METHOD = pytest.mark.parametrize("method", METHODS)
+X, Y = blobs()
+
+
+# --- history ----------------------------------------------------------------------------------
+
+
+@EVERY_METHOD
+@pytest.mark.parametrize("batch_size", [None, 16])
+def test_history_is_a_table_with_a_row_per_step(method, batch_size) -> None:
+    seen: list[Record] = []
+    model = quick(method=method, batch_size=batch_size, callbacks=[seen.append]).fit(X, Y)
+    assert model.n_iter_ == 20
+    assert tuple(model.history_) == Record._fields
+    for name, column in model.history_.items():
+        assert_array_equal(column, [getattr(record, name) for record in seen])
+        assert column.shape == (model.n_iter_,)
+    assert_array_equal(model.history_["iteration"], np.arange(1, 21))
+    assert (np.diff(model.history_["seconds"]) >= 0).all()
+    assert not model.history_["rejected"].any()
+    assert model.history_["epoch"][-1] == (20 if batch_size is None else 5)
+
+
+@EVERY_METHOD
+def test_evidence_of_the_fit_is_that_of_the_last_epoch(method) -> None:
+    whole = quick(method=method).fit(X, Y)
+    assert whole.log_evidence_ == whole.history_["log_evidence"][-1]
+    parts = quick(method=method, batch_size=15).fit(X, Y)
+    assert_allclose(parts.log_evidence_, parts.history_["log_evidence"][-4:].mean())
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "sign"])
+def test_training_raises_the_evidence(optimizer) -> None:
+    evidence = quick(optimizer=optimizer, max_iter=50).fit(X, Y).history_["log_evidence"]
+    assert_allclose(evidence[0], len(X) * np.log(0.5))
+    assert evidence[-1] > evidence[5] + 0.1
+
+
+@pytest.mark.parametrize("budget", [{"max_iter": 30}, {"max_iter": None, "time_budget": 0.1}])
+def test_learning_rate_falls_to_zero(budget) -> None:
+    rate = quick(learning_rate=0.1, **budget).fit(X, Y).history_["learning_rate"]
+    assert rate[0] <= 0.1
+    assert (np.diff(rate) < 0).all()
+    assert rate[-1] == 0
+
+
+def state_size(n: int, **setting) -> int:
+    sizes = quick(max_iter=3, **setting).fit(*blobs(n)).history_["state_size"]
+    assert len(set(sizes)) == 1
+    return int(sizes[0])
+
+
+@pytest.mark.parametrize("batch_size", [None, 10])
+@pytest.mark.parametrize("method", ["sep", "adf"])
+def test_memory_of_sep_and_adf_does_not_know_n(method, batch_size) -> None:
+    setting = {"method": method, "batch_size": batch_size}
+    assert state_size(40, **setting) == state_size(90, **setting) == 10 * 10 + 10
+
+
+@pytest.mark.parametrize(("batch_size", "per_row"), [(None, 2), (10, 2 + 10)])
+def test_memory_of_ep_grows_with_n(batch_size, per_row) -> None:
+    setting = {"method": "ep", "batch_size": batch_size}
+    assert state_size(90, **setting) - state_size(40, **setting) == 50 * per_row
+
+
+@pytest.mark.parametrize("method", ["sep", "ep"])
+@pytest.mark.parametrize("variance", [1.0, 50.0, 1000.0])
+def test_sites_settle_when_the_kernel_is_held(method, variance) -> None:
+    held = {"learn_kernel": False, "learn_inducing": False}
+    kernel = kernels.Matern32(2.0, variance)
+    model = quick(method=method, n_inducing=60, kernel=kernel, max_iter=200, **held).fit(X, Y)
+    assert_allclose(*model.history_["log_evidence"][-2:], rtol=0, atol=1e-4)
+
+
+# --- when it stops ----------------------------------------------------------------------------
+
+
+def test_time_budget_ends_training() -> None:
+    assert quick(max_iter=None, time_budget=0).fit(X, Y).n_iter_ == 1
+    assert quick(max_iter=10**9, time_budget=0.05).fit(X, Y).n_iter_ < 10**4
+    assert quick(max_iter=4, time_budget=600).fit(X, Y).n_iter_ == 4
+
+
+@pytest.mark.parametrize("batch_size", [None, 16])
+def test_tolerance_ends_training(batch_size) -> None:
+    setting = {"max_iter": 500, "batch_size": batch_size}
+    loose = quick(tol=10.0, **setting).fit(X, Y)
+    assert loose.n_iter_ < 50
+    assert loose.history_["learning_rate"][-1] == 0
+    assert quick(tol=0.02, **setting).fit(X, Y).n_iter_ > loose.n_iter_
+
+
+def test_a_callback_ends_training() -> None:
+    model = quick(callbacks=[lambda record: record.iteration == 5, lambda record: None]).fit(X, Y)
+    # One more step, without learning, so that the sites belong to the final kernel.
+    assert model.n_iter_ == 6
+    assert model.history_["learning_rate"][-1] == 0
+
+
+# --- the progress line ------------------------------------------------------------------------
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_progress_line_has_rate_evidence_and_time_left(capsys) -> None:
+    quick(verbose=True).fit(X, Y)
+    out, err = capsys.readouterr()
+    assert not out
+    first, *_, last = err.splitlines()
+    assert first.startswith("step 1 ")
+    assert last.startswith("step 20 ")
+    for line in (first, last):
+        assert "rows/s" in line
+        assert "log evidence -0." in line
+        assert "s left" in line
+
+
+def test_training_is_silent_by_default(capsys) -> None:
+    quick().fit(X, Y)
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("stop", [None, 5])
+def test_progress_on_a_terminal_leaves_the_cursor_on_a_new_line(stop, monkeypatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    quick(verbose=True, callbacks=[lambda record: record.iteration == stop]).fit(X, Y)
+    shown = terminal.getvalue()
+    assert shown.endswith("\n")
+    assert shown.count("\n") == 1
+    assert f"step {6 if stop else 20} " in shown
+
+
+# --- going on ---------------------------------------------------------------------------------
+
+
+@EVERY_METHOD
+@pytest.mark.parametrize("batch_size", [None, 15])
+def test_warm_start_is_training_that_was_not_interrupted(method, batch_size) -> None:
+    setting = {"method": method, "batch_size": batch_size, "learn_kernel": False}
+    setting["learn_inducing"] = False
+    model = quick(max_iter=6, warm_start=True, **setting)
+    model.fit(X, Y).fit(X, Y)
+    whole = quick(max_iter=12, **setting).fit(X, Y)
+    assert_allclose(model.predict_latent(X), whole.predict_latent(X), rtol=1e-9, atol=1e-12)
+    assert model.n_iter_ == 6
+
+
+@pytest.mark.parametrize("method", ["sep", "ep"])
+@pytest.mark.parametrize("batch_size", [None, 20])
+def test_warm_start_goes_on_learning(method, batch_size) -> None:
+    setting = {"method": method, "batch_size": batch_size, "learning_rate": 0.02}
+    model = quick(warm_start=True, max_iter=30, **setting)
+    first = model.fit(X, Y).log_evidence_
+    lengthscale = model.kernel_.lengthscale.detach().numpy().copy()
+    assert model.fit(X, Y).log_evidence_ > first
+    assert np.abs(model.kernel_.lengthscale.detach().numpy() / lengthscale - 1).max() > 0.01
+
+
+@EVERY_METHOD
+def test_warm_start_takes_other_rows(method) -> None:
+    model = quick(method=method, warm_start=True).fit(X, Y)
+    points = model.inducing_points_
+    more, labels = blobs(90, seed=1)
+    assert model.fit(more, labels).score(more, labels) > 0.9
+    assert model.inducing_points_.shape == points.shape
+
+
+@EVERY_METHOD
+@pytest.mark.parametrize("batch_size", [None, 16])
+def test_blocks_teach_what_the_whole_would(method, batch_size) -> None:
+    rows, labels = blobs(400, seed=3)
+    model = quick(method=method, batch_size=batch_size)
+    for block in np.split(np.arange(400), 8):
+        model.partial_fit(rows[block], labels[block])
+    more, truth = blobs(200, seed=4)
+    assert model.score(more, truth) > 0.9
+    whole = quick(method=method, max_iter=100).fit(rows, labels)
+
+    def loss(fitted):
+        return -fitted.predict_log_proba(more)[np.arange(200), truth].mean()
+
+    assert loss(model) < loss(whole) + 0.1
+
+
+@EVERY_METHOD
+def test_the_first_block_may_have_one_class_if_both_are_named(method) -> None:
+    names = np.array(["no", "yes"])[Y]
+    negative = names == "no"
+    model = quick(method=method).partial_fit(X[negative], names[negative], classes=["yes", "no"])
+    assert_array_equal(model.classes_, ["no", "yes"])
+    assert (model.predict(X[negative]) == "no").all()
+    for _ in range(5):
+        model.partial_fit(X, names)
+    assert model.score(X, names) > 0.9
+
+
+@EVERY_METHOD
+def test_a_later_block_may_have_one_class(method) -> None:
+    model = quick(method=method).partial_fit(X, Y)
+    before = model.predict_proba(X)[:, 1].mean()
+    model.partial_fit(X[Y == 1], Y[Y == 1])
+    assert model.predict_proba(X)[:, 1].mean() > before
+    assert model.score(X, Y) > 0.8
+
+
+@EVERY_METHOD
+def test_blocks_after_a_fit_add_to_it(method) -> None:
+    model = quick(method=method, max_iter=100).fit(X, Y)
+    near = model.predict_latent(X)[1].mean()
+    model.set_params(learn_kernel=False, learn_inducing=False)
+    for seed in range(1, 4):
+        model.partial_fit(*blobs(seed=seed))
+    assert model.score(X, Y) > 0.9
+    assert model.predict_latent(X)[1].mean() < near
+
+
+@EVERY_METHOD
+def test_memory_does_not_grow_with_blocks(method) -> None:
+    model = quick(method=method)
+    sizes = [model.partial_fit(*blobs(seed=seed)).history_["state_size"][-1] for seed in range(4)]
+    assert len(set(sizes)) == 1
