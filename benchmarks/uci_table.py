@@ -12,13 +12,13 @@ import time
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import torch
 from joblib import Parallel, delayed
 from sklearn.metrics import log_loss
 from sklearn.model_selection import StratifiedShuffleSplit
 
 from sepgp import GPClassifier
+from sepgp.data.catalogue import load
 
 SETS = ["australian", "breast", "crabs", "heart", "ionosphere", "pima", "sonar"]
 DATA = Path(os.environ.get("SEPGP_DATA", Path(__file__).parents[2] / "shared" / "data"))
@@ -27,8 +27,7 @@ DATA = Path(os.environ.get("SEPGP_DATA", Path(__file__).parents[2] / "shared" / 
 def one_fit(name: str, split: int, splits: int, method: str) -> tuple[float, float, float]:
     """Test negative log-likelihood, test error and seconds of one fit."""
     torch.set_num_threads(1)
-    table = pd.read_parquet(DATA / f"{name}.parquet")
-    X, y = table.drop(columns="y").to_numpy(), table["y"].to_numpy()
+    X, y = load(name, DATA)[:2]
     shuffle = StratifiedShuffleSplit(splits, test_size=0.1, random_state=0)
     train, test = list(shuffle.split(X, y))[split]
     model = GPClassifier(

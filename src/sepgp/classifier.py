@@ -23,10 +23,8 @@ from sepgp.gp.hyperparameters import Hyperparameters
 from sepgp.gp.inducing import start_points
 from sepgp.gp.kernels import KERNELS, Kernel
 from sepgp.gp.predictor import Predictor, predict, predictor
-from sepgp.optimizers import OPTIMIZERS
 from sepgp.progress import ProgressLine
 
-METHODS = ("sep", "ep", "adf")
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
 CHUNK = 4096
 """Rows predicted at a time: prediction never holds more than CHUNK × m numbers."""
@@ -116,7 +114,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         method: str = "sep",
         n_inducing: int = 200,
         inducing: str | ArrayLike = "kmeans",
-        kernel: str | Kernel = "matern52",
+        kernel: str | Kernel = "matern32",
         batch_size: int | None = None,
         learn_kernel: bool = True,
         learn_inducing: bool = True,
@@ -263,7 +261,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         partial: bool = False,
     ) -> tuple[NDArray[Any], Floats, Floats, NDArray[Any]]:
         """The rows of positive weight, their labels as −1 and 1, their weights, and the classes."""
-        self._check_parameters()
+        validation.parameters(self)
         rows = self._check_rows(X, reset=reset, y=y)
         labels = column_or_1d(y, warn=True)
         validation.same_length(rows, labels)
@@ -300,32 +298,6 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         if len(rows) <= min(self.batch_size or MINIBATCH, MINIBATCH):
             rows, signs, weight = merged(rows, signs, weight)
         return rows, signs, weight, classes
-
-    def _check_parameters(self) -> None:
-        validation.one_of("method", self.method, METHODS)
-        validation.one_of("optimizer", self.optimizer, tuple(OPTIMIZERS))
-        validation.one_of("dtype", self.dtype, tuple(DTYPES))
-        validation.at_least("n_inducing", self.n_inducing, 1, whole=True)
-        for name in ("batch_size", "max_iter"):
-            if getattr(self, name) is not None:
-                validation.at_least(name, getattr(self, name), 1, whole=True)
-        for name in ("learning_rate", "time_budget", "tol"):
-            if getattr(self, name) is not None:
-                validation.at_least(name, getattr(self, name), 0)
-        if isinstance(self.site_step, str):
-            validation.one_of("site_step", self.site_step, ("paper", "average"))
-        else:
-            validation.at_least("site_step", self.site_step, 0)
-        if not isinstance(self.kernel, Kernel):
-            validation.one_of("kernel", self.kernel, tuple(KERNELS))
-        if isinstance(self.inducing, str):
-            validation.one_of("inducing", self.inducing, ("kmeans", "random"))
-        if callable(self.callbacks):
-            raise InvalidParameter(
-                "callbacks is a single function; give a list, such as callbacks=[function]."
-            )
-        validation.class_weights(self.class_weight)
-        validation.device(self.device)
 
     def _check_rows(self, X: ArrayLike, reset: bool, y: Any = "") -> NDArray[Any]:
         try:

@@ -8,6 +8,8 @@ import torch
 from numpy.typing import NDArray
 
 from sepgp.errors import InvalidData, InvalidParameter
+from sepgp.gp.kernels import KERNELS, Kernel
+from sepgp.optimizers import OPTIMIZERS
 
 
 def one_of(name: str, value: object, choices: Sequence[str]) -> None:
@@ -25,6 +27,34 @@ def at_least(name: str, value: Any, least: float, whole: bool = False) -> None:
     if isinstance(value, bool) or not number or not value >= least:
         kind = "a whole number" if whole else "a number"
         raise InvalidParameter(f"{name}={value!r} must be {kind} of at least {least}.")
+
+
+def parameters(model: Any) -> None:
+    """Refuse parameters of a `GPClassifier` that cannot be used, before any data is looked at."""
+    one_of("method", model.method, ("sep", "ep", "adf"))
+    one_of("optimizer", model.optimizer, tuple(OPTIMIZERS))
+    one_of("dtype", model.dtype, ("float64", "float32"))
+    at_least("n_inducing", model.n_inducing, 1, whole=True)
+    for name in ("batch_size", "max_iter"):
+        if getattr(model, name) is not None:
+            at_least(name, getattr(model, name), 1, whole=True)
+    for name in ("learning_rate", "time_budget", "tol"):
+        if getattr(model, name) is not None:
+            at_least(name, getattr(model, name), 0)
+    if isinstance(model.site_step, str):
+        one_of("site_step", model.site_step, ("paper", "average"))
+    else:
+        at_least("site_step", model.site_step, 0)
+    if not isinstance(model.kernel, Kernel):
+        one_of("kernel", model.kernel, tuple(KERNELS))
+    if isinstance(model.inducing, str):
+        one_of("inducing", model.inducing, ("kmeans", "random"))
+    if callable(model.callbacks):
+        raise InvalidParameter(
+            "callbacks is a single function; give a list, such as callbacks=[function]."
+        )
+    class_weights(model.class_weight)
+    device(model.device)
 
 
 def finite_columns(X: NDArray[Any], names: Sequence[str] | None) -> None:
