@@ -62,7 +62,7 @@ def main() -> None:
             nll, error, seconds = np.array(fits).T
             spread = nll.std(ddof=1) / np.sqrt(len(nll)) if len(nll) > 1 else 0.0
             print(
-                f"{name:11s} {method:6s} {nll.mean():8.3f} {spread:7.3f} {100 * error.mean():9.1f}"
+                f"{name:11s} {method:6s} {nll.mean():8.4f} {spread:7.4f} {100 * error.mean():9.1f}"
                 f" {seconds.mean():9.2f}",
                 flush=True,
             )

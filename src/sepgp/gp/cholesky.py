@@ -10,9 +10,13 @@ MAX_JITTER = 1e-1
 
 
 class Cholesky(NamedTuple):
-    """A factor L with L Lᵀ = K + jitter·mean(diag K)·I; `ok` is False when no jitter sufficed."""
+    """L Lᵀ = K, the matrix handed in plus jitter·(mean of its diagonal)·I.
+
+    `ok` is False when no jitter sufficed.
+    """
 
     L: Tensor
+    K: Tensor
     jitter: float
     ok: bool
 
@@ -31,7 +35,7 @@ def safe_cholesky(K: Tensor, jitter: float = JITTER) -> Cholesky:
         L, info = torch.linalg.cholesky_ex(jittered)
         ok = int(info) == 0 and bool(torch.isfinite(L[-1, -1]))
         if ok:
-            return Cholesky(L, jitter, True)
+            return Cholesky(L, jittered, jitter, True)
         if jitter >= MAX_JITTER:
-            return Cholesky(torch.full_like(L, torch.nan), jitter, False)
+            return Cholesky(torch.full_like(L, torch.nan), jittered, jitter, False)
         jitter = max(jitter * 10, JITTER)

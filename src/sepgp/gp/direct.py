@@ -60,9 +60,7 @@ class Direct(FITC):
 def direct(kernel: KernelMatrices, jitter: float = JITTER) -> Direct:
     """Set up the batch. Cost O(m³) + 2m² per row."""
     Kmm, Kmb, kdiag = kernel
-    L, jitter, ok = safe_cholesky(Kmm, jitter)
-    K = Kmm.clone()
-    K.diagonal().add_(jitter * Kmm.diagonal().mean())
+    L, K, jitter, ok = safe_cholesky(Kmm, jitter)
     K_inverse = torch.cholesky_inverse(L)
     A = K_inverse @ Kmb
     s = (kdiag - (Kmb * A).sum(0)).clamp_min_(0)

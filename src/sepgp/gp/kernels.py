@@ -92,6 +92,7 @@ class _StationaryFunction(torch.autograd.Function):
         variance = log_variance.exp()
         K *= variance
         dK *= variance
+        ctx.same = same
         ctx.save_for_backward(A_, B_, scale, K, dK)
         return K
 
@@ -99,15 +100,19 @@ class _StationaryFunction(torch.autograd.Function):
     def backward(ctx, G):  # type: ignore[no-untyped-def]
         A_, B_, scale, K, dK = ctx.saved_tensors
         W = G * dK
+        if ctx.same:  # both arguments are the same points: dA holds the whole, dB nothing
+            W += W.T.clone()
         WB = W @ B_
         row_sum, column_sum = W.sum(1, keepdim=True), W.sum(0)
         dA = dB = dlengthscale = dvariance = None
         if ctx.needs_input_grad[2]:
             dA = (row_sum * A_ - WB) * (2 * scale)
-        if ctx.needs_input_grad[3]:
+        if ctx.needs_input_grad[3] and not ctx.same:
             dB = (column_sum[:, None] * B_ - W.T @ A_) * (2 * scale)
         if ctx.needs_input_grad[4]:
             dlengthscale = (A_ * (2 * WB - row_sum * A_)).sum(0) - column_sum @ (B_ * B_)
+            if ctx.same:
+                dlengthscale *= 0.5
         if ctx.needs_input_grad[5]:
             dvariance = torch.dot(G.reshape(-1), K.reshape(-1))
         return None, None, dA, dB, dlengthscale, dvariance

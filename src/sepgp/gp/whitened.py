@@ -67,7 +67,7 @@ def invert_triangular(L: Tensor) -> Tensor:
 def whitened(kernel: KernelMatrices, jitter: float = JITTER) -> Whitened:
     """Set up the batch. Cost O(m³) + 2m² per row."""
     Kmm, Kmb, kdiag = kernel
-    L, jitter, ok = safe_cholesky(Kmm, jitter)
+    L, _, jitter, ok = safe_cholesky(Kmm, jitter)
     L_inverse = invert_triangular(L)
     V = L_inverse.to(Kmb.dtype) @ Kmb
     s = (kdiag - (V * V).sum(0)).clamp_min_(0)

@@ -36,5 +36,5 @@ def step(state: State, fitc: FITC, batch: Targets) -> tuple[State, Info]:
     gamma = scaled * tilted.gamma
     B = covV.mul_(2 * gamma).addr_(mean, scaled * tilted.alpha)
     adjoints = fitc.adjoints(q, B, gamma)
-    ok = fitc.ok and finite(log_evidence, Lambda, b, *adjoints)
+    ok = fitc.ok and finite(log_evidence, tilted.nu, tilted.mu)
     return State(Lambda, b) if ok else state, Info(log_evidence, adjoints, fitc.jitter, 0, ok)

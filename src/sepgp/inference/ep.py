@@ -102,7 +102,7 @@ def step(state: State, fitc: FITC, batch: Targets, damping: float = 0.5) -> tupl
     B += covO * (alpha * pull + 2 * gamma * gain * overlap)
     adjoints = fitc.adjoints(q, B, gamma)
 
-    ok = fitc.ok and finite(log_evidence, Lambda, b, new_nu, new_mu, *adjoints)
+    ok = fitc.ok and finite(log_evidence, new_nu, new_mu)
     info = Info(log_evidence, adjoints, fitc.jitter, int((~proper).sum()), ok)
     if not ok:
         return state, info

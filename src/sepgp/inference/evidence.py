@@ -20,7 +20,7 @@ class Info(NamedTuple):
     skipped: int
     """Rows whose cavity was improper, so that their site stayed as it was (EP alone)."""
     ok: bool
-    """False when anything is not finite: the state is then the one handed in."""
+    """False when log Z_q or a site is not finite: the state is then the one handed in."""
 
 
 def finite(*tensors: Tensor) -> bool:

@@ -39,8 +39,10 @@ def step(state: State, fitc: FITC, batch: Targets, rho: float | None = None) -> 
     tilted = match(y, mean @ V, (V * covV).sum(0), fitc.s)
     # 2.3  Accumulate the φ̃_i into the new global factor.
     new = fitc.site_sum(weight * tilted.nu, weight * tilted.mu)
-    Lambda = torch.lerp(state.Lambda, new.Lambda.mul_(n / s), rho)
-    b = torch.lerp(state.b, new.b.mul_(n / s), rho)
+    Lambda, b = (
+        total.mul_(rho * n / s).add_(old, alpha=1 - rho)
+        for old, total in zip(state, new, strict=True)
+    )
 
     scaled = (n / s) * weight
     log_evidence = (
@@ -51,5 +53,5 @@ def step(state: State, fitc: FITC, batch: Targets, rho: float | None = None) -> 
     gamma = scaled * tilted.gamma
     B = covV.mul_(2 * gamma).addr_(mean, scaled * tilted.alpha)
     adjoints = fitc.adjoints(q, B, gamma)
-    ok = fitc.ok and finite(log_evidence, Lambda, b, *adjoints)
+    ok = fitc.ok and finite(log_evidence, tilted.nu, tilted.mu)
     return State(Lambda, b) if ok else state, Info(log_evidence, adjoints, fitc.jitter, 0, ok)
