@@ -178,7 +178,7 @@ def two_classes(y: NDArray[Any], what: str = "y") -> NDArray[Any]:
         raise InvalidData("classes is empty; name the two classes that y may contain.")
     if len(classes) < 2:
         raise InvalidData(
-            f"{what} contains one class only ({classes[0]!r}); "
+            f"{what} contains one class only ({classes.tolist()[0]!r}); "
             "a classifier needs rows of two classes."
         )
     if len(classes) > 2:
