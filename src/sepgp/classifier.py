@@ -70,7 +70,8 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         "sign" is the batch rule of the paper's authors: a step size per parameter.
     site_step : {"paper", "average"} or float
         The step ρ of SEP's tied site. "paper" is s/n, a batch's share of the rows; "average"
-        weighs all batches of the first epoch alike; a number is a floor under "average".
+        weighs all batches of the first epoch alike; a number is a floor under "average". The
+        last two stay at or below ½, since larger steps can keep the site from settling.
     class_weight : dict, "balanced" or None
         Weights of the classes, multiplied into `sample_weight`.
     standardize : bool

@@ -144,7 +144,8 @@ def step(
     """One site refinement and, unless `rate` is 0, one move of the hyper-parameters.
 
     A step that meets anything not finite is thrown away: `info.ok` is then False, ξ goes back to
-    where it was a step before, and the rate is halved.
+    where it was a step before, and the rate is halved. Sites stay refined if only the gradient
+    failed, because EP's are written in place.
     """
     learn = rate > 0 and len(state.xi) > 0
     targets = Targets(batch.y, batch.weight, batch.rows, n)
