@@ -1,5 +1,6 @@
 """A small problem and a classifier that trains on it in a moment, for tests of the estimator."""
 
+import re
 from typing import Any
 
 import numpy as np
@@ -20,3 +21,11 @@ def blobs(n: int = 60, d: int = 2, seed: int = 0) -> tuple[NDArray[Any], NDArray
     random = np.random.default_rng(seed)
     y = np.arange(n) % 2
     return random.normal(size=(n, d)) + 3 * y[:, None] / np.sqrt(d), y
+
+
+def assert_one_sentence(message: str) -> None:
+    """One line with one full stop, at its end, after the words scikit-learn prescribes."""
+    message = message.removeprefix("Only binary classification is supported. ")
+    assert "\n" not in message
+    assert not re.search(r"\. ", message)
+    assert len(message) < 400

@@ -7,3 +7,11 @@ class InvalidParameter(ValueError):
 
 class InvalidData(ValueError):
     """The data handed in cannot be used."""
+
+
+class WriteFailed(OSError):
+    """A file cannot be written; what was there before is unchanged."""
+
+
+class NotEnoughMemory(MemoryError):
+    """The work would need more memory than there is."""

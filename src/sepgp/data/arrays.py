@@ -1,6 +1,6 @@
 """Rows that lie in memory."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import Any
 
 import numpy as np
@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sepgp.data.batch import Batch
+from sepgp.data.batch import Batch, aligned
 from sepgp.data.scaling import Floats, Scaling
 
 
@@ -62,7 +62,7 @@ class ArraySource:
         self.total_weight = float(weight.sum())
         self.batches_per_epoch = max(1, -(-self.n_rows // batch_size))
 
-    def batches(self, start: int = 0) -> Iterator[Batch]:
+    def batches(self, start: int = 0) -> Generator[Batch]:
         """Batches without end, from batch number `start` on. Every epoch has a fresh order."""
         if self.batches_per_epoch == 1:
             whole = self._batch(None)
@@ -85,4 +85,4 @@ class ArraySource:
         )
 
     def _tensor(self, array: NDArray[Any]) -> Tensor:
-        return torch.as_tensor(array).to(self._device, self._dtype)
+        return aligned(torch.as_tensor(array).to(self._device, self._dtype))

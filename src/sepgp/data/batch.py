@@ -4,6 +4,21 @@ from typing import NamedTuple
 
 from torch import Tensor
 
+MINIBATCH = 2000
+"""Rows in a batch, unless told otherwise; a set of no more rows is one batch."""
+
+
+ALIGNMENT = 64
+
+
+def aligned(tensor: Tensor) -> Tensor:
+    """The tensor at an address where torch would have put it.
+
+    Matrix products round differently for other addresses, and NumPy's memory, or a file's, may lie
+    anywhere: then a run could not be repeated bit for bit.
+    """
+    return tensor if tensor.data_ptr() % ALIGNMENT == 0 else tensor.clone()
+
 
 class Batch(NamedTuple):
     """b rows, scaled and ready for the kernel."""

@@ -1,0 +1,264 @@
+"""From the columns of a table to the features of a matrix."""
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from sepgp.data.scaling import Floats
+from sepgp.errors import InvalidData
+
+LEVELS = 32
+"""The most frequent texts of a column that get a feature of their own."""
+DAY = 86_400.0
+WEEK, YEAR = 7.0, 365.2425
+
+
+@dataclass(frozen=True)
+class Number:
+    """A column of numbers, truth values (0 and 1), durations or times of day (seconds).
+
+    Its value is a feature. A missing value counts as `fill`, the mean of the others; if there were
+    any in the rows that the encoding was made from, a second feature is 1 where it is missing.
+    """
+
+    name: str
+    fill: tuple[float, ...]
+    missing: bool
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """Names of the features."""
+        return (self.name, *_indicator(self))
+
+    def encode(self, column: pa.ChunkedArray) -> Floats:
+        """Features of a column of length b, shape (b, k). Cost O(b)."""
+        return _filled(numbers(column, self.name), self.fill, self.missing)
+
+
+@dataclass(frozen=True)
+class Time:
+    """A column of dates or times: days since 1970, and where in the day, week and year it lies.
+
+    Places in a cycle are given by sine and cosine, so that midnight is next to midnight. Times
+    with a zone are taken as local times there. Missing values are as in `Number`.
+    """
+
+    name: str
+    fill: tuple[float, ...]
+    missing: bool
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """Names of the features."""
+        cycles = (f"{self.name} in its {c} ({f})" for c in TIME_CYCLES for f in ("sin", "cos"))
+        return (f"{self.name} in days", *cycles, *_indicator(self))
+
+    def encode(self, column: pa.ChunkedArray) -> Floats:
+        """Features of a column of length b, shape (b, k). Cost O(b)."""
+        return _filled(times(column, self.name), self.fill, self.missing)
+
+
+TIME_CYCLES = ("day", "week", "year")
+N_TIMES = 1 + 2 * len(TIME_CYCLES)
+"""Numbers that `times` makes of a date or time."""
+
+
+@dataclass(frozen=True)
+class Text:
+    """A column of text or categories: one feature per level, one for every other text.
+
+    A missing value has a feature of its own if there were any in the rows that the encoding was
+    made from; otherwise it counts as another text.
+    """
+
+    name: str
+    levels: tuple[str, ...]
+    missing: bool
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """Names of the features."""
+        levels = (f"{self.name} = {level!r}" for level in self.levels)
+        return (*levels, f"{self.name} = another", *_indicator(self))
+
+    def encode(self, column: pa.ChunkedArray) -> Floats:
+        """Features of a column of length b, shape (b, k). Cost O(bk)."""
+        values = text(column)
+        known = pc.index_in(values, value_set=pa.array(self.levels, pa.large_string()))
+        where = pc.fill_null(known, len(self.levels)).to_numpy().astype(np.intp)
+        if self.missing:
+            where[pc.is_null(values).to_numpy(zero_copy_only=False)] = len(self.levels) + 1
+        features = np.zeros((len(values), len(self.features)))
+        features[np.arange(len(values)), where] = 1.0
+        return features
+
+
+Encoder = Number | Time | Text
+_KINDS: dict[str, Any] = {"number": Number, "time": Time, "text": Text}
+_WORDS = {"number": "numbers", "time": "times", "text": "text"}
+
+
+class Encoding(NamedTuple):
+    """How the columns of a table become features: one encoder per column, side by side."""
+
+    encoders: tuple[Encoder, ...]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that a table must have, in whatever order."""
+        return tuple(encoder.name for encoder in self.encoders)
+
+    @property
+    def kinds(self) -> tuple[tuple[str, str], ...]:
+        """Every column and what `kind` says of it."""
+        names = {c: k for k, c in _KINDS.items()}
+        return tuple((encoder.name, names[type(encoder)]) for encoder in self.encoders)
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """Names of the features, d of them."""
+        return tuple(name for encoder in self.encoders for name in encoder.features)
+
+    @property
+    def plain(self) -> bool:
+        """Whether every column is a feature as it is, so that an array can stand for a table."""
+        return all(isinstance(e, Number) and not e.missing for e in self.encoders)
+
+    def check(self, schema: pa.Schema) -> None:
+        """Refuse a table of this schema if it lacks a column or has another kind of values."""
+        for name, known in self.kinds:
+            if name not in schema.names:
+                raise InvalidData(
+                    f"X has no column {name!r}, which the model was trained with; add the column."
+                )
+            dtype = schema.field(name).type
+            found = kind(dtype, name)
+            if found not in (known, "null"):
+                raise InvalidData(
+                    f"X has {_WORDS[found]} ({dtype}) in column {name!r}, where the model was "
+                    f"trained with {_WORDS[known]}; convert the column."
+                )
+
+    def encode(self, table: pa.Table) -> Floats:
+        """Features of a table of b rows, shape (b, d). Cost O(bd)."""
+        self.check(table.schema)
+        parts = [encoder.encode(table[encoder.name]) for encoder in self.encoders]
+        return np.concatenate(parts, axis=1)
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """The encoding in terms of JSON."""
+        pairs = zip(self.kinds, self.encoders, strict=True)
+        return [{"kind": kind_, **asdict(encoder)} for (_, kind_), encoder in pairs]
+
+
+def encoding_from_json(stored: Iterable[dict[str, Any]]) -> Encoding:
+    """The encoding that `Encoding.to_json` gave."""
+    encoders = []
+    for entry in stored:
+        values = {k: tuple(v) if isinstance(v, list) else v for k, v in entry.items()}
+        encoders.append(_KINDS[str(values.pop("kind"))](**values))
+    return Encoding(tuple(encoders))
+
+
+def kind(dtype: pa.DataType, name: str) -> str:
+    """What a column of this type holds: "number", "time", "text", or "null" if nothing at all."""
+    if pt.is_dictionary(dtype):
+        dtype = dtype.value_type
+    if pt.is_null(dtype):
+        return "null"
+    numeric = (pt.is_integer, pt.is_floating, pt.is_decimal, pt.is_boolean, pt.is_duration)
+    if any(test(dtype) for test in (*numeric, pt.is_time)):
+        return "number"
+    if pt.is_timestamp(dtype) or pt.is_date(dtype):
+        return "time"
+    if pt.is_string(dtype) or pt.is_large_string(dtype) or pt.is_string_view(dtype):
+        return "text"
+    raise InvalidData(
+        f"X has values of type {dtype} in column {name!r}, which is neither a number, a truth "
+        "value, a time nor text; leave the column out by columns=[...] or convert it."
+    )
+
+
+def numbers(column: pa.ChunkedArray, name: str) -> Floats:
+    """A column of numbers as an array of shape (b, 1), NaN where it is missing."""
+    column = decoded(column)
+    dtype, unit = column.type, 1.0
+    if pt.is_duration(dtype) or pt.is_time(dtype):
+        unit = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}[dtype.unit]
+        column = column.cast(pa.int32() if pt.is_time32(dtype) else pa.int64())
+    values = column.cast(pa.float64(), safe=False).to_numpy()
+    if np.isinf(values).any():
+        raise InvalidData(
+            f"X contains infinity (inf) in column {name!r} ({np.isinf(values).sum()} of "
+            f"{len(values)} rows); replace these values or leave them empty."
+        )
+    return np.asarray(values * unit if unit != 1.0 else values)[:, None]
+
+
+def times(column: pa.ChunkedArray, name: str) -> Floats:
+    """A column of dates or times as numbers, shape (b, 7), NaN where it is missing.
+
+    Days since 1970, then sine and cosine of the place in the day, the week and the year.
+    """
+    microseconds = local_times(column, name).cast(pa.int64())
+    days = microseconds.cast(pa.float64(), safe=False).to_numpy() / (1e6 * DAY)
+    turns = 2 * np.pi * np.stack([days % 1.0, (days + 3) / WEEK % 1.0, days / YEAR % 1.0])
+    cycles = np.stack([np.sin(turns), np.cos(turns)], axis=1).reshape(6, -1)
+    return np.column_stack([days, *cycles])
+
+
+def local_times(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
+    """A column of dates or times in microseconds, as a clock shows them in their own zone."""
+    column = decoded(column)
+    if pt.is_timestamp(column.type) and column.type.tz is not None:
+        try:
+            column = pc.local_timestamp(column)
+        except pa.ArrowInvalid as error:
+            raise InvalidData(
+                f"X has times in column {name!r} whose zone {column.type.tz!r} is unknown here; "
+                "convert them to UTC."
+            ) from error
+    return column.cast(pa.timestamp("us"), safe=False)
+
+
+def text(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column of text or of categories as text."""
+    return decoded(column).cast(pa.large_string())
+
+
+def decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column with its values instead of numbers of them."""
+    dtype = column.type
+    return column.cast(dtype.value_type) if pt.is_dictionary(dtype) else column
+
+
+def simple(table: pa.Table) -> pa.Table:
+    """The same table with one type for each kind of column, so that any two can be joined."""
+    columns = {}
+    for name in table.column_names:
+        column = table[name]
+        which = kind(column.type, name)
+        if which == "number":
+            column = pa.array(numbers(column, name)[:, 0])
+        elif which == "time":
+            column = local_times(column, name)
+        elif which == "text":
+            column = text(column)
+        columns[name] = column
+    return pa.table(columns)
+
+
+def _indicator(encoder: Encoder) -> tuple[str, ...]:
+    return (f"{encoder.name} is missing",) if encoder.missing else ()
+
+
+def _filled(values: Floats, fill: tuple[float, ...], missing: bool) -> Floats:
+    absent = np.isnan(values[:, 0])
+    if absent.any():
+        values = np.where(absent[:, None], fill, values)
+    return np.column_stack([values, absent]) if missing else values

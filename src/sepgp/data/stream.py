@@ -1,0 +1,208 @@
+"""Batches from rows that do not fit in memory."""
+
+from collections.abc import Generator, Iterator
+from itertools import islice, pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from sepgp.data.ahead import read_ahead
+from sepgp.data.batch import Batch, aligned
+from sepgp.data.rows import Block, Rows
+from sepgp.data.scaling import Floats, Scaling
+from sepgp.data.survey import Survey, changed, unlabelled
+
+MEMORY = 64 * 2**20
+"""Bytes of the shuffle buffer. Rows that fit into it altogether are trained as an array."""
+READERS = 8
+"""How many parts of a stream are read side by side."""
+CHUNK = 8192
+"""Rows that one reader gives before another one is asked."""
+AHEAD = 4
+"""Batches that wait for training."""
+
+
+class Range(NamedTuple):
+    """Rows `begin` to `end` of a piece."""
+
+    piece: int
+    begin: int
+    end: int
+
+
+def strata(counts: NDArray[np.int_], n_strata: int) -> list[list[Range]]:
+    """Cut a stream into parts of neighbouring rows, each with its ranges of pieces.
+
+    The parts have about the same number of rows. `counts` are the rows of each piece.
+    """
+    edges = np.linspace(0, counts.sum(), n_strata + 1).astype(int)
+    ends = np.cumsum(counts)
+    parts = []
+    for low, high in pairwise(edges):
+        part = []
+        for piece in np.flatnonzero((ends > low) & (ends - counts < high)):
+            first = ends[piece] - counts[piece]
+            begin, end = max(low, first) - first, min(high, ends[piece]) - first
+            part.append(Range(int(piece), int(begin), int(end)))
+        if part:
+            parts.append(part)
+    return parts
+
+
+class _Shuffled(NamedTuple):
+    """Rows on their way through the buffer."""
+
+    X: NDArray[Any]
+    y: NDArray[Any]
+    weight: NDArray[Any]
+    rows: NDArray[np.int64]
+
+
+class _Buffer:
+    """A bounded heap of rows from which batches are drawn at random."""
+
+    def __init__(self, size: int, n_features: int, dtype: type) -> None:
+        self._store = _Shuffled(
+            np.empty((size, n_features), dtype),
+            np.empty(size, dtype),
+            np.empty(size, dtype),
+            np.empty(size, np.int64),
+        )
+        self.count = 0
+
+    def clear(self) -> None:
+        self.count = 0
+
+    def add(self, block: _Shuffled) -> None:
+        end = self.count + len(block.y)
+        for store, values in zip(self._store, block, strict=True):
+            store[self.count : end] = values
+        self.count = end
+
+    def take(self, where: NDArray[np.int64]) -> _Shuffled:
+        """Take out the rows at these places; rows from the end fill the holes."""
+        taken = _Shuffled(*(store[where] for store in self._store))
+        self.count -= len(where)
+        stays = np.ones(len(where), dtype=bool)
+        stays[where[where >= self.count] - self.count] = False
+        holes, fillers = where[where < self.count], self.count + np.flatnonzero(stays)
+        for store in self._store:
+            store[holes] = store[fillers]
+        return taken
+
+
+class StreamSource:
+    """Batches of rows in an order that depends on the seed alone, in bounded memory.
+
+    A stream is cut into `READERS` parts of neighbouring rows, which are read side by side, each in
+    a random order of its pieces, and mixed in a buffer from which batches are drawn. So rows that
+    are sorted by time or class come as well mixed as others, however large the file. Every epoch
+    has a fresh order. A thread reads, encodes and scales ahead of training.
+
+    Parameters
+    ----------
+    rows : Rows
+        Where the rows lie.
+    survey : Survey
+        What the pass over them found.
+    scaling : Scaling
+        Applied to every row.
+    batch_size, seed, dtype, device
+        As for `ArraySource`.
+    """
+
+    def __init__(
+        self,
+        rows: Rows,
+        survey: Survey,
+        scaling: Scaling,
+        batch_size: int,
+        seed: int = 0,
+        dtype: torch.dtype = torch.float64,
+        device: str = "cpu",
+    ) -> None:
+        self._rows, self._survey, self._scaling = rows, survey, scaling
+        self._seed, self._dtype, self._device = seed, dtype, device
+        self.n_rows = int(survey.counts.sum())
+        self.total_weight = survey.total_weight
+        self.batches_per_epoch = max(1, -(-survey.n_kept // batch_size))
+        self._strata = strata(survey.counts, READERS if rows.splittable else 1)
+        self._offsets = np.cumsum(survey.counts) - survey.counts
+        d = len(scaling.mean)
+        self._numpy = np.float32 if dtype == torch.float32 else np.float64
+        capacity = MEMORY // (np.dtype(self._numpy).itemsize * (d + 3))
+        self._capacity = min(max(capacity, 2 * batch_size), survey.n_kept)
+        self._first = self._capacity // len(self._strata)
+
+    def batches(self, start: int = 0) -> Generator[Batch]:
+        """Batches without end, from batch number `start` on."""
+        return read_ahead(self._batches(start), AHEAD)
+
+    def _batches(self, start: int) -> Generator[Batch]:
+        epoch, skip = divmod(start, self.batches_per_epoch)
+        buffer = _Buffer(self._capacity + CHUNK, len(self._scaling.mean), self._numpy)
+        while True:
+            for taken in islice(self._epoch(epoch, buffer), skip, None):
+                X, y, weight, rows = (torch.from_numpy(part) for part in taken)
+                X, y, weight = (
+                    aligned(part.to(self._device, self._dtype)) for part in (X, y, weight)
+                )
+                yield Batch(X, y, weight, rows)
+            epoch, skip = epoch + 1, 0
+
+    def _epoch(self, epoch: int, buffer: _Buffer) -> Iterator[_Shuffled]:
+        rng = np.random.default_rng((self._seed, epoch))
+        blocks = self._mixed(rng)
+        buffer.clear()
+        smaller, larger = divmod(self._survey.n_kept, self.batches_per_epoch)
+        for number in range(self.batches_per_epoch):
+            size = smaller + (number < larger)
+            # Training begins before the buffer is full: twice as much comes in as goes out.
+            wanted = min(self._capacity, max(self._first, size) + number * size)
+            while buffer.count < wanted and (block := next(blocks, None)) is not None:
+                buffer.add(block)
+            if buffer.count < size:
+                raise changed(self._rows, self._survey)
+            yield buffer.take(rng.choice(buffer.count, size, replace=False, shuffle=False))
+        if buffer.count or next(blocks, None) is not None:
+            raise changed(self._rows, self._survey)
+
+    def _mixed(self, rng: np.random.Generator) -> Iterator[_Shuffled]:
+        """All rows, in blocks from all parts of the stream in turn."""
+        left = np.array([sum(r.end - r.begin for r in part) for part in self._strata])
+        readers = [
+            self._part([part[i] for i in rng.permutation(len(part))]) for part in self._strata
+        ]
+        while left.any():
+            reader = rng.choice(len(left), p=left / left.sum())
+            count, block = next(readers[reader], (left[reader], None))
+            left[reader] -= count
+            if block is not None and len(block.y):
+                yield block
+
+    def _part(self, ranges: list[Range]) -> Iterator[tuple[int, _Shuffled]]:
+        """The rows of some ranges, with the number of rows that were read for them."""
+        for piece, begin, end in ranges:
+            position = begin
+            for block in self._rows.read(piece, begin, CHUNK):
+                block = block.cut(0, end - position)
+                numbers = self._offsets[piece] + np.arange(position, position + len(block))
+                position += len(block)
+                yield len(block), self._prepared(block, numbers)
+                if position == end:
+                    break
+            if position < end:
+                raise changed(self._rows, self._survey)
+
+    def _prepared(self, block: Block, numbers: NDArray[np.int64]) -> _Shuffled:
+        if block.y is None:
+            raise unlabelled(self._rows)
+        signs = self._survey.signs(block.y, self._rows.name)
+        weight = self._survey.weights(block, signs)
+        X: Floats = self._scaling.apply(self._survey.features(block.X))
+        kept = weight > 0
+        if not kept.all():
+            X, signs, weight, numbers = X[kept], signs[kept], weight[kept], numbers[kept]
+        return _Shuffled(X, signs, weight, numbers)

@@ -1,0 +1,279 @@
+"""What one pass over rows learns about them: sums that can be merged in any order."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from sepgp.data.encoding import (
+    LEVELS,
+    N_TIMES,
+    Encoder,
+    Encoding,
+    Number,
+    Text,
+    Time,
+    kind,
+    numbers,
+    text,
+    times,
+)
+from sepgp.data.scaling import TAIL, Floats, Scaling
+from sepgp.errors import InvalidData
+
+MOST_LEVELS = 1000
+"""A text column with more different values is taken for an identifier and refused."""
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Weight, mean, sum of squared deviations and range of k numbers, each of shape (k,)."""
+
+    weight: Floats
+    mean: Floats
+    squares: Floats
+    low: Floats
+    high: Floats
+    missing: Floats
+    """Weight of the rows that lack the number."""
+
+    @classmethod
+    def of(cls, values: Floats, weight: Floats) -> Self:
+        """Of rows of shape (b, k) with weights of shape (b,); NaN is left out. Cost O(bk)."""
+        absent = np.isnan(values)
+        if not absent.any():
+            total = np.full(values.shape[1], weight.sum())
+            mean = weight @ values / total
+            squares = weight @ np.square(values - mean)
+            return cls(total, mean, squares, values.min(0), values.max(0), 0.0 * total)
+        total = weight @ ~absent
+        with np.errstate(invalid="ignore"):
+            mean = np.nan_to_num(weight @ np.where(absent, 0.0, values) / total)
+        squares = weight @ np.where(absent, 0.0, np.square(values - mean))
+        low = np.where(absent, np.inf, values).min(0)
+        high = np.where(absent, -np.inf, values).max(0)
+        return cls(total, mean, squares, low, high, weight @ absent)
+
+    def __add__(self, other: Self) -> Self:
+        """Of both sets of rows together (Chan, Golub and LeVeque, 1983)."""
+        total = self.weight + other.weight
+        with np.errstate(invalid="ignore"):
+            share = np.nan_to_num(other.weight / total)
+        step = other.mean - self.mean
+        return type(self)(
+            total,
+            self.mean + share * step,
+            self.squares + other.squares + np.square(step) * self.weight * share,
+            np.minimum(self.low, other.low),
+            np.maximum(self.high, other.high),
+            self.missing + other.missing,
+        )
+
+    def __mul__(self, factor: float) -> Self:
+        """Of the same rows with all weights multiplied by a factor."""
+        weight, squares, missing = (factor * x for x in (self.weight, self.squares, self.missing))
+        return type(self)(weight, self.mean, squares, self.low, self.high, missing)
+
+    def columns(self, which: Sequence[int]) -> Self:
+        """Of some of the numbers."""
+        parts = (self.weight, self.mean, self.squares, self.low, self.high, self.missing)
+        return type(self)(*(part[list(which)] for part in parts))
+
+    @property
+    def varies(self) -> NDArray[np.bool_]:
+        """Whether the numbers differ at all, shape (k,)."""
+        return self.high > self.low
+
+    @property
+    def centre(self) -> Floats:
+        """The mean, shape (k,), free of rounding where all numbers are the same; 0 if none is."""
+        same = np.where(self.weight > 0, self.low, 0.0)
+        return np.where(self.varies, self.mean, same)
+
+
+@dataclass(frozen=True)
+class Levels:
+    """The weight of every text of a column."""
+
+    name: str
+    weight: Counter[str]
+    missing: float
+    """Weight of the rows without a text."""
+
+    @classmethod
+    def of(cls, name: str, column: pa.ChunkedArray, weight: Floats) -> Self:
+        """Of a column of length b. Cost O(b)."""
+        coded = text(column).combine_chunks().dictionary_encode()
+        try:
+            levels = coded.dictionary.to_pylist()
+        except UnicodeDecodeError as error:
+            raise InvalidData(
+                f"X has text in column {name!r} that is not UTF-8; convert it or leave the column "
+                "out by columns=[...]."
+            ) from error
+        codes = coded.indices.fill_null(len(levels)).to_numpy()
+        sums = np.bincount(codes, weight, len(levels) + 1).tolist()
+        missing = sums.pop()
+        return cls(name, Counter(dict(zip(levels, sums, strict=True))), missing)._checked()
+
+    def __add__(self, other: Self) -> Self:
+        """Of both sets of rows together."""
+        weight = Counter(self.weight)
+        for level, value in other.weight.items():
+            weight[level] += value
+        return type(self)(self.name, weight, self.missing + other.missing)._checked()
+
+    def __mul__(self, factor: float) -> Self:
+        """Of the same rows with all weights multiplied by a factor."""
+        weight = Counter({level: value * factor for level, value in self.weight.items()})
+        return type(self)(self.name, weight, self.missing * factor)
+
+    def _checked(self) -> Self:
+        if len(self.weight) > MOST_LEVELS:
+            raise InvalidData(
+                f"X has text in column {self.name!r} with more than {MOST_LEVELS:,} different "
+                "values; leave the column out by columns=[...] or turn it into fewer groups."
+            )
+        return self
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Sums over rows of an array, which is one part, or of a table, with a part per column."""
+
+    count: int
+    total: float
+    """Weight of all rows."""
+    parts: tuple[Moments | Levels, ...]
+    columns: tuple[tuple[str, str], ...] | None = None
+    """Name and kind of every column; None for an array."""
+
+    @classmethod
+    def of(cls, X: Floats | pa.Table, weight: Floats) -> Self:
+        """Of b > 0 rows and their weights, shape (b,). Cost O(bd)."""
+        count, total = len(weight), float(weight.sum())
+        if not isinstance(X, pa.Table):
+            return cls(count, total, (Moments.of(X, weight),))
+        columns = tuple((name, kind(X[name].type, name)) for name in X.column_names)
+        single = [name for name, which in columns if which in ("number", "null")]
+        parts: dict[str, Moments | Levels] = {}
+        if single:
+            # All at once, so that the sums are those of an array with the same numbers.
+            values = np.concatenate([numbers(X[name], name) for name in single], axis=1)
+            together = Moments.of(values, weight)
+            parts = {name: together.columns([i]) for i, name in enumerate(single)}
+        for name, which in columns:
+            if which == "text":
+                parts[name] = Levels.of(name, X[name], weight)
+            elif which == "time":
+                parts[name] = Moments.of(times(X[name], name), weight)
+        return cls(count, total, tuple(parts[name] for name, _ in columns), columns)
+
+    def __add__(self, other: Self) -> Self:
+        """Of both sets of rows together."""
+        count, total = self.count + other.count, self.total + other.total
+        if self.columns is None or other.columns is None:
+            (a,), (b,) = self.parts, other.parts
+            return type(self)(count, total, (_sum(a, b),))
+        columns, parts = [], []
+        both = zip(self.columns, self.parts, other.columns, other.parts, strict=True)
+        for (name, kind_a), a, (_, kind_b), b in both:
+            which = kind_b if kind_a == "null" else kind_a
+            if kind_b not in (which, "null"):
+                raise InvalidData(
+                    f"X has a {kind_a} in column {name!r} of some rows and a {kind_b} in others; "
+                    "give the column one type."
+                )
+            columns.append((name, which))
+            parts.append(_sum(_as_kind(a, which, name), _as_kind(b, which, name)))
+        return type(self)(count, total, tuple(parts), tuple(columns))
+
+    def __mul__(self, factor: float) -> Self:
+        """Of the same rows with all weights multiplied by a factor."""
+        parts = tuple(part * factor for part in self.parts)
+        return type(self)(self.count, self.total * factor, parts, self.columns)
+
+    def encoding(self) -> Encoding | None:
+        """The encoding that these sums lead to; None for an array."""
+        if self.columns is None:
+            return None
+        encoders: list[Encoder] = []
+        for (name, _), part in zip(self.columns, self.parts, strict=True):
+            if isinstance(part, Levels):
+                frequent = sorted(part.weight, key=lambda level: (-part.weight[level], level))
+                encoders.append(Text(name, tuple(frequent[:LEVELS]), bool(part.missing > 0)))
+            else:
+                encoder = Time if len(part.mean) > 1 else Number
+                fill = tuple(part.centre.tolist())
+                encoders.append(encoder(name, fill, bool(part.missing[0] > 0)))
+        return Encoding(tuple(encoders))
+
+    def scaling(self, encoding: Encoding | None) -> Scaling:
+        """The standardisation of the features that these sums lead to.
+
+        A constant feature keeps scale 1 and becomes 0, as in `standardization`. The encoding has
+        the same columns in the same order.
+        """
+        columns = []
+        if encoding is None:
+            (part,) = self.parts
+            assert isinstance(part, Moments)
+            columns.append(_values(part))
+        else:
+            pairs = zip(encoding.encoders, encoding.kinds, self.parts, strict=True)
+            for encoder, (name, which), part in pairs:
+                columns.append(_scaled(encoder, _as_kind(part, which, name)))
+        mean, variance, varies = np.concatenate(columns, axis=1)
+        scale = np.where(varies > 0, np.sqrt(variance), 1.0)
+        return Scaling(mean, np.where(scale > 0, scale, 1.0), TAIL)
+
+
+def _sum(a: Moments | Levels, b: Moments | Levels) -> Moments | Levels:
+    if isinstance(a, Levels):
+        assert isinstance(b, Levels)
+        return a + b
+    assert isinstance(b, Moments)
+    return a + b
+
+
+def _as_kind(part: Moments | Levels, which: str, name: str) -> Moments | Levels:
+    """The sums of a column without any value as those of a column of another kind."""
+    if isinstance(part, Levels):
+        return part
+    if which == "text":
+        return Levels(name, Counter(), float(part.missing[0]))
+    if which == "time" and len(part.mean) == 1:
+        return part.columns([0] * N_TIMES)
+    return part
+
+
+def _scaled(encoder: Encoder, part: Moments | Levels) -> Floats:
+    """Mean, variance, and whether it varies, of the features of a column, shape (3, k)."""
+    if isinstance(part, Levels):
+        assert isinstance(encoder, Text)
+        known = [part.weight[level] for level in encoder.levels]
+        other = sum(value for level, value in part.weight.items() if level not in encoder.levels)
+        if encoder.missing:
+            return _shares([*known, other, part.missing])
+        return _shares([*known, other + part.missing])
+    values = _values(part)
+    if not encoder.missing:
+        return values
+    return np.hstack([values, _shares([part.missing[0], part.weight[0]])[:, :1]])
+
+
+def _values(part: Moments) -> Floats:
+    """Missing values are at the mean and so add nothing to the variance."""
+    return np.stack([part.centre, part.squares / (part.weight + part.missing), part.varies])
+
+
+def _shares(weights: Sequence[float]) -> Floats:
+    """Of features one of which is 1 and the others 0 in every row, from the rows' weights."""
+    weight = np.asarray(weights, np.float64)
+    share = weight / weight.sum()
+    varies = (weight > 0) & (np.count_nonzero(weight) > 1)
+    return np.stack([share, share * (1 - share), varies])

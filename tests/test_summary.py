@@ -1,0 +1,205 @@
+"""Sums over blocks of rows are those over all rows, however the rows are cut."""
+
+import datetime as dt
+import itertools
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from quick import assert_one_sentence
+from sklearn.utils import compute_sample_weight
+
+from sepgp import InvalidData
+from sepgp.data.rows import ArrayRows, TableRows
+from sepgp.data.scaling import standardization
+from sepgp.data.summary import Levels, Moments, Summary
+from sepgp.data.survey import survey
+
+FIELDS = ("weight", "mean", "squares", "low", "high", "missing")
+
+
+def table(n: int = 200, seed: int = 0) -> pa.Table:
+    """A table with every kind of column, most with missing values."""
+    random = np.random.default_rng(seed)
+    number = np.where(random.random(n) < 0.2, np.nan, random.normal(50, 3, n))
+    words = np.array(["red", "green", "blue", None], dtype=object)
+    start = dt.datetime(2008, 1, 1)
+    hours = random.integers(0, 9000, n).tolist()
+    return pa.table(
+        {
+            "number": pa.array(number, from_pandas=True),
+            "whole": random.integers(0, 5, n),
+            "same": np.full(n, 0.1),
+            "truth": random.random(n) < 0.3,
+            "when": [None if h < 500 else start + dt.timedelta(hours=h) for h in hours],
+            "colour": words[random.integers(0, 4, n)].tolist(),
+            "word": ["one"] * n,
+            "rare": ["one"] * (n - 1) + ["two"],
+            "nothing": pa.nulls(n),
+        }
+    )
+
+
+@settings(max_examples=50, deadline=None)
+@given(data=st.data(), n=st.integers(1, 40), mean=st.sampled_from([0.0, -3.0, 1e9]))
+def test_moments_of_blocks_are_those_of_the_whole(data, n, mean) -> None:
+    random = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
+    values = mean + random.normal(size=(n, 3))
+    values[random.random((n, 3)) < data.draw(st.sampled_from([0.0, 0.3, 1.0]))] = np.nan
+    weight = random.uniform(0.1, 5, n)
+    cuts = sorted(data.draw(st.sets(st.integers(1, n - 1)))) if n > 1 else []
+    parts = [
+        Moments.of(rows, w)
+        for rows, w in zip(np.split(values, cuts), np.split(weight, cuts), strict=True)
+    ]
+    order = random.permutation(len(parts))
+    total = parts[order[0]]
+    for i in order[1:]:
+        total = total + parts[i]
+    whole = Moments.of(values, weight)
+    for name in FIELDS:
+        size = 1e-12 * abs(mean) + 1e-9 if name == "mean" else 1e-9
+        expected = getattr(whole, name)
+        assert_allclose(getattr(total, name), expected, rtol=1e-6, atol=size, err_msg=name)
+    assert_array_equal(total.varies, whole.varies)
+
+
+def test_moments_keep_their_digits_at_a_large_mean() -> None:
+    random = np.random.default_rng(0)
+    values = 1e9 + random.normal(size=(100_000, 1))
+    weight = random.uniform(0.5, 2, len(values))
+    total = Moments.of(values[:10], weight[:10])
+    for begin in range(10, len(values), 9_999):
+        part = slice(begin, begin + 9_999)
+        total = total + Moments.of(values[part], weight[part])
+    small = values[:, 0] - 1e9
+    mean = np.average(small, weights=weight)
+    assert_allclose(total.mean - 1e9, mean, atol=1e-6)
+    assert_allclose(total.squares, weight @ np.square(small - mean), rtol=1e-9)
+
+
+def test_moments_of_several_columns_are_those_of_each() -> None:
+    random = np.random.default_rng(0)
+    values, weight = random.normal(size=(30, 3)), random.random(30)
+    values[3, 1] = np.nan
+    together = Moments.of(values, weight)
+    for i in range(3):
+        alone = Moments.of(values[:, i : i + 1], weight)
+        for name in FIELDS:
+            assert_allclose(getattr(together, name)[i], getattr(alone, name)[0], rtol=1e-12)
+
+
+def test_a_factor_on_the_weights() -> None:
+    rows, weight = table(), np.random.default_rng(0).random(200)
+    scaled, weighted = Summary.of(rows, weight) * 3.0, Summary.of(rows, 3.0 * weight)
+    assert scaled.count == weighted.count == 200
+    assert_allclose(scaled.total, weighted.total)
+    encoding = weighted.encoding()
+    for actual, expected in zip(scaled.scaling(encoding), weighted.scaling(encoding), strict=True):
+        assert_allclose(actual, expected)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("n_blocks", [1, 7])
+def test_scaling_is_that_of_the_encoded_matrix(weighted, n_blocks) -> None:
+    rows = table()
+    weight = np.random.default_rng(1).uniform(0.1, 3, 200) if weighted else np.ones(200)
+    cuts = np.linspace(0, 200, n_blocks + 1).astype(int)
+    parts = [Summary.of(rows[a:b], weight[a:b]) for a, b in itertools.pairwise(cuts)]
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    encoding = total.encoding()
+    assert encoding is not None
+    scaling, expected = total.scaling(encoding), standardization(encoding.encode(rows), weight)
+    assert_allclose(scaling.mean, expected.mean, rtol=1e-9, atol=1e-12)
+    assert_allclose(scaling.scale, expected.scale, rtol=1e-9)
+    constant = dict(zip(encoding.features, scaling.scale, strict=True))
+    for name in ("same", "word = 'one'", "word = another", "nothing", "nothing is missing"):
+        assert constant[name] == 1
+    assert np.ptp(scaling.apply(encoding.encode(rows)), axis=0)[list(constant).index("same")] == 0
+
+
+@pytest.mark.parametrize("class_weight", [None, "balanced", {0: 2.0, 1: 0.3}])
+def test_scaling_with_weights_of_the_classes(class_weight) -> None:
+    rows, random = table(), np.random.default_rng(2)
+    y, weight = (random.random(200) < 0.2).astype(int), random.uniform(0, 2, 200)
+    found = survey(TableRows(rows, None, None, weight, y), class_weight)
+    assert found.encoding is not None
+    total = weight if class_weight is None else weight * compute_sample_weight(class_weight, y)
+    expected = standardization(found.encoding.encode(rows), total)
+    assert_allclose(found.scaling.mean, expected.mean, rtol=1e-9, atol=1e-12)
+    assert_allclose(found.scaling.scale, expected.scale, rtol=1e-9)
+    assert_allclose(found.total_weight, total.sum())
+
+
+def test_scaling_of_an_array() -> None:
+    random = np.random.default_rng(3)
+    X = np.column_stack([1e9 + random.normal(size=100), random.integers(0, 3, 100), np.ones(100)])
+    found = survey(ArrayRows(X, np.arange(100) % 2))
+    expected = standardization(X, np.ones(100))
+    assert found.encoding is None
+    assert_allclose(found.scaling.mean, expected.mean, rtol=1e-15)
+    assert_allclose(found.scaling.scale, expected.scale, rtol=1e-6)
+
+
+def test_numbers_of_a_table_have_the_sums_of_an_array() -> None:
+    X = np.random.default_rng(4).normal(size=(300, 3))
+    y = np.arange(300) % 2
+    columns = pa.table({name: X[:, i] for i, name in enumerate("abc")})
+    arrays, tables = survey(ArrayRows(X, y)), survey(TableRows(columns, y=y))
+    assert_array_equal(arrays.scaling.mean, tables.scaling.mean)
+    assert_array_equal(arrays.scaling.scale, tables.scaling.scale)
+
+
+@pytest.mark.parametrize("word", [1.5, "x", True, dt.date(2008, 1, 1)], ids=str)
+def test_a_single_missing_value_of_small_weight_is_noticed(word) -> None:
+    rows = pa.table({"a": [word] * 7 + [None] + [word] * 1000})
+    for weight in (1.0, 1e-15):
+        weights = np.ones(len(rows))
+        weights[7] = weight
+        total = Summary.of(rows[:500], weights[:500]) + Summary.of(rows[500:], weights[500:])
+        encoding = total.encoding()
+        assert encoding is not None
+        assert encoding.encoders[0].missing
+
+
+def test_a_column_may_be_empty_in_some_blocks() -> None:
+    for column in (["x", None, "y"], [1.5, None, 2.5], [dt.date(2008, 1, 1), None, None]):
+        full, nothing = pa.table({"a": column}), pa.table({"a": pa.nulls(2)})
+        expected = Summary.of(
+            pa.concat_tables([full, nothing], promote_options="default"), np.ones(5)
+        )
+        encoding = expected.encoding()
+        for parts in ((full, nothing), (nothing, full)):
+            a, b = (Summary.of(part, np.ones(len(part))) for part in parts)
+            assert (a + b).encoding() == encoding
+            for got, wanted in zip(
+                (a + b).scaling(encoding), expected.scaling(encoding), strict=True
+            ):
+                assert_allclose(got, wanted)
+
+
+def test_a_column_of_several_kinds_is_refused() -> None:
+    a, b = (Summary.of(pa.table({"a": v}), np.ones(1)) for v in (["x"], [dt.date(2008, 1, 1)]))
+    match = "a text in column 'a' of some rows and a time in others; give"
+    with pytest.raises(InvalidData, match=match) as caught:
+        a + b
+    assert_one_sentence(str(caught.value))
+
+
+def test_too_many_levels_are_refused() -> None:
+    words = [f"id {i}" for i in range(10_000)]
+    match = "text in column 'name' with more than 1,000 different values; leave"
+    with pytest.raises(InvalidData, match=match) as caught:
+        Summary.of(pa.table({"name": words}), np.ones(10_000))
+    assert_one_sentence(str(caught.value))
+    blocks = [
+        Levels.of("name", pa.chunked_array([words[i : i + 600]]), np.ones(600)) for i in (0, 600)
+    ]
+    with pytest.raises(InvalidData, match=match):
+        blocks[0] + blocks[1]
+    assert len(Summary.of(pa.table({"name": words[:1000]}), np.ones(1000)).parts) == 1
