@@ -75,7 +75,7 @@ def test_log_probabilities_are_the_logarithms() -> None:
 def test_log_probabilities_stay_finite_where_probabilities_underflow(monkeypatch) -> None:
     model = quick().fit(X, Y)
     z = np.array([-50.0, 50.0])
-    monkeypatch.setattr(model, "decision_function", lambda X: z)
+    monkeypatch.setattr(model, "_latent", lambda X: (z, np.zeros(2)))
     assert model.predict_proba(X).min() == 0
     assert_allclose(model.predict_log_proba(X)[:, 1], log_ndtr(z))
     assert np.isfinite(model.predict_log_proba(X)).all()

@@ -1,6 +1,9 @@
 """`GPClassifier`: the scikit-learn shell around the engine. No mathematics here."""
 
 import copy
+import hashlib
+import math
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from typing import Any, Self
@@ -10,13 +13,15 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_ndtr, ndtr
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import check_random_state, compute_sample_weight
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 
-from sepgp import training, validation
-from sepgp.data.arrays import ArraySource, merged
-from sepgp.data.scaling import Floats, Scaling, identity, standardization
+from sepgp import inputs, memory, online, training, validation
+from sepgp.checkpoint import Checkpoint
+from sepgp.data.batch import MINIBATCH, aligned
+from sepgp.data.encoding import Encoding
+from sepgp.data.prepared import ArrayData, Data
+from sepgp.data.scaling import Floats, Scaling, identity
 from sepgp.errors import InvalidData, InvalidParameter
 from sepgp.gp.fitc import Natural
 from sepgp.gp.hyperparameters import Hyperparameters
@@ -28,10 +33,6 @@ from sepgp.progress import ProgressLine
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
 CHUNK = 4096
 """Rows predicted at a time: prediction never holds more than CHUNK × m numbers."""
-MINIBATCH = 2000
-"""Rows in a batch, unless told otherwise; a set of no more rows is one batch."""
-REFINEMENTS = 4
-"""How often `partial_fit` goes over new rows again once it has absorbed them."""
 
 
 class GPClassifier(ClassifierMixin, BaseEstimator):
@@ -93,12 +94,22 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     callbacks : sequence of callables or None
         Each is called after every step with a `sepgp.training.Record`; training stops when one
         returns True.
+    forgetting : float
+        The factor, above 0 and at most 1, by which each block of `partial_fit` multiplies the
+        weight of all rows before it. Under drift, 1/(1 − forgetting) blocks are remembered.
+    checkpoint : path or None
+        A file that `fit` writes its progress to. If it is there, `fit` goes on from it, and ends
+        with the same numbers as if it had never been stopped.
+    checkpoint_every : float
+        Seconds from one checkpoint to the next.
 
     Attributes
     ----------
     classes_ : array of shape (2,)
     n_features_in_ : int
     feature_names_in_ : array of shape (d,), when X had column names
+    encoding_ : Encoding or None
+        How columns of a table became features; None for arrays and tables of plain numbers.
     kernel_ : Kernel
         With its learned parameters; length-scales are in standardised units.
     inducing_points_ : array of shape (m, d)
@@ -133,6 +144,9 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         device: str = "cpu",
         dtype: str = "float64",
         callbacks: Sequence[Callable[[training.Record], bool | None]] | None = None,
+        forgetting: float = 1.0,
+        checkpoint: str | os.PathLike[str] | None = None,
+        checkpoint_every: float = 60.0,
     ) -> None:
         self.method = method
         self.n_inducing = n_inducing
@@ -155,36 +169,71 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         self.device = device
         self.dtype = dtype
         self.callbacks = callbacks
+        self.forgetting = forgetting
+        self.checkpoint = checkpoint
+        self.checkpoint_every = checkpoint_every
 
     # ------------------------------------------------------------------ training
 
     classes_: NDArray[Any]
+    encoding_: Encoding | None
     _scaling: Scaling
     _Z: torch.Tensor
     _sites: training.Sites
     _predictor: Predictor
     _n_seen: float
     _iteration: int
+    _moments: Any
+    _memory: online.Memory | None
 
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Train on rows X, shape (n, d), with two kinds of labels y, shape (n,).
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | str | None = None,
+        *,
+        target: str | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> Self:
+        """Train on rows with two kinds of labels.
 
-        `sample_weight`, shape (n,): a row of weight w counts as w copies of it.
+        Parameters
+        ----------
+        X : array, table, path, callable or Rows
+            Rows of shape (n, d) with their labels y, shape (n,); a table or the path of files,
+            with the column `target` as labels; or anything else that `sepgp.data.open_rows` takes.
+            Rows that do not fit in memory are read anew in every epoch.
+        y : array of shape (n,), optional
+            The labels, unless X has them.
+        sample_weight : array of shape (n,) or name of a column, optional
+            A row of weight w counts as w copies of it.
+        target : str, optional
+            The column of X that holds the labels.
+        columns : list of str, optional
+            The columns of X to learn from; all others by default.
         """
         with _unchanged_on_error(self):
+            validation.parameters(self)
             warm = self.warm_start and hasattr(self, "kernel_")
-            rows, signs, weight, classes = self._check_training(X, y, sample_weight, reset=not warm)
-            if warm and not np.array_equal(classes, self.classes_):
-                raise InvalidData(
-                    f"y has the classes {classes.tolist()}, but the model to go on from has "
-                    f"{self.classes_.tolist()}; use the same labels or warm_start=False."
-                )
-            self.classes_ = classes
+            checkpoint = self._open_checkpoint()
             rng = check_random_state(self.random_state)
             seed = int(rng.randint(2**31 - 1))
+            if checkpoint is not None and checkpoint.seed is not None:
+                seed = checkpoint.seed
+            data = inputs.training_data(self, X, y, sample_weight, target, columns, seed, warm)
+            if warm and not np.array_equal(data.classes, self.classes_):
+                raise InvalidData(
+                    f"y has the classes {data.classes.tolist()}, but the model to go on from has "
+                    f"{self.classes_.tolist()}; use the same labels or warm_start=False."
+                )
+            self.classes_ = data.classes
             if not warm:
-                self._start(rows, signs, weight, rng)
-            source = self._source(rows, signs, weight, seed)
+                self._start(data, rng, None if checkpoint is None else checkpoint.start)
+            source = self._source(data, seed)
+            if self.method == "ep":
+                minibatch = source.batches_per_epoch > 1
+                copies = 1 if checkpoint is None else 2
+                memory.check_ep(source.n_rows, len(self._Z), minibatch, copies)
             settings = self._settings(source)
             hyper = self._hyperparameters()
             state = training.init(settings, hyper, len(self._Z), source)
@@ -192,138 +241,135 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
                 # Steps of minibatch EP write into their state, and this fit may fail.
                 sites = copy.deepcopy(self._sites)
                 state = state._replace(iteration=self._iteration, sites=sites)
+            if checkpoint is not None:
+                checkpoint.identify(self._identity(data, state if warm else None), seed, self._Z)
             self._n_seen = source.total_weight
-            self._train(settings, hyper, state, source)
+            self._train(settings, hyper, state, source, checkpoint)
         return self
 
     def partial_fit(
         self,
-        X: ArrayLike,
-        y: ArrayLike,
+        X: Any,
+        y: ArrayLike | None = None,
         classes: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
+        sample_weight: ArrayLike | str | None = None,
+        *,
+        target: str | None = None,
+        columns: Sequence[str] | None = None,
     ) -> Self:
-        """Learn from new rows X, shape (n, d), after all rows seen before.
+        """Learn from new rows, after all rows seen before.
 
         The rows are absorbed once with q as their cavity, so that the paper's n grows, and then
-        refined in a few more passes. `classes` names both classes in the first call if the
-        first rows may have one of them only. Cost as for `fit`; memory does not grow.
+        refined in a few more passes; SEP goes again over a sample of at most 20,000 rows seen in
+        earlier calls too. With `forgetting` < 1 all rows seen before count less. Encoding, scaling
+        and the number of inducing points are those of the first rows. Cost: a pass, and at least
+        20 steps; memory does not grow.
+
+        Parameters
+        ----------
+        X, y, sample_weight, target, columns
+            As for `fit`. The blocks of a source are learned one after the other.
+        classes : array of shape (2,), optional
+            Both classes, in the first call, if its rows may have one of them only.
         """
         with _unchanged_on_error(self):
-            first = not hasattr(self, "kernel_")
-            if first and classes is not None:
+            validation.parameters(self)
+            if not hasattr(self, "kernel_") and classes is not None:
                 self.classes_ = validation.two_classes(np.asarray(classes), "classes")
-            rows, signs, weight, seen = self._check_training(
-                X, y, sample_weight, reset=first, partial=True
-            )
-            if first and classes is None:
-                self.classes_ = seen
-            rng = check_random_state(self.random_state)
-            if first:
-                self._n_seen = 0.0
-                self._start(rows, signs, weight, rng)
-            self._absorb(rows, signs, weight, rng)
+            if not inputs.is_source(X) and target is None and columns is None:
+                self._learn(X, y, sample_weight)
+            else:
+                rows = inputs.training_rows(X, y, sample_weight, target, columns)
+                for block in rows.blocks():
+                    self._learn(block.X, block.y, block.weight)
         return self
 
-    def _absorb(
-        self, rows: NDArray[Any], signs: Floats, weight: Floats, rng: np.random.RandomState
-    ) -> None:
-        self._n_seen += float(weight.sum())
-        source = self._source(rows, signs, weight, int(rng.randint(2**31 - 1)))
-        source.total_weight = self._n_seen
-        epoch = source.batches_per_epoch
-        passes = {"sep": (1, REFINEMENTS), "ep": (0, 1 + REFINEMENTS), "adf": (1, 0)}
-        absorbing, refining = passes[self.method]
-        for method, epochs in (("adf", absorbing), (self.method, refining)):
-            if not epochs:
-                continue
-            settings = self._settings(
-                source,
-                method=method,
-                max_iter=epochs * epoch,
-                time_budget=None,
-                learning_rate=self._learning_rate(exact=False),
-                decay=False,
-                site_step="paper",
-            )
-            hyper = self._hyperparameters()
-            state = training.init(settings, hyper, len(self._Z), source, whole=False)
-            if hasattr(self, "_sites"):
-                known = {"Lambda": self._sites.Lambda, "b": self._sites.b}
-                state = state._replace(sites=state.sites._replace(**known))
-            self._train(settings, hyper, state, source)
-
-    def _check_training(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None,
-        reset: bool,
-        partial: bool = False,
-    ) -> tuple[NDArray[Any], Floats, Floats, NDArray[Any]]:
-        """The rows of positive weight, their labels as −1 and 1, their weights, and the classes."""
-        validation.parameters(self)
-        rows = self._check_rows(X, reset=reset, y=y)
-        labels = column_or_1d(y, warn=True)
-        validation.same_length(rows, labels)
-        validation.known_labels(labels)
-        check_classification_targets(labels)
-        if partial and hasattr(self, "classes_"):
-            classes = self.classes_
-            unknown = np.setdiff1d(labels, classes)
-            if len(unknown):
-                raise InvalidData(
-                    f"y contains the label {unknown.tolist()[0]!r}, but the classes are "
-                    f"{classes.tolist()}; "
-                    "name both classes in the first call of partial_fit."
-                )
+    def _learn(self, X: Any, y: Any, sample_weight: Any) -> None:
+        """Learn one block: absorb it with q as its cavity, then refine what is at hand."""
+        first = not hasattr(self, "kernel_")
+        data = inputs.labelled(self, X, y, sample_weight, reset=first, partial=True)
+        self.classes_ = data.classes
+        if first:
+            self._n_seen, self._iteration = 0.0, 0
+        # A seed is the same in every call, but every block draws numbers of its own.
+        seed = check_random_state(self.random_state).randint(2**31 - 1)
+        rng = np.random.RandomState([seed, self._iteration])
+        if first:
+            self._start(data, rng)
+        if hasattr(self, "_sites"):
+            Lambda, b = (self.forgetting * part for part in self._sites[:2])
+            self._sites = self._sites._replace(Lambda=Lambda, b=b)
+        new = float(data.weight.sum())
+        self._n_seen = self.forgetting * self._n_seen + new
+        rate = online.RATE if self.learning_rate is None else self.learning_rate
+        rate *= math.sqrt(new / self._n_seen)
+        if self.method == "sep":
+            self._pass("adf", data, 0.0, rng)
+            at_hand = online.together(self._memory, data)
+            self._pass("sep", at_hand, rate, rng, online.PASSES, online.STEPS)
+            self._memory = online.remember(self._memory, data, self.forgetting, rng)
         else:
-            classes = validation.two_classes(labels)
-        weight = np.ones(len(rows))
-        if sample_weight is not None:
-            weight = validation.weights(sample_weight, len(rows))
-        if self.class_weight is not None:
-            weight *= compute_sample_weight(self.class_weight, labels)
-        kept = weight > 0
-        if not kept.any():
-            raise InvalidData(
-                "sample_weight is zero for every row; give some rows positive weight."
-            )
-        if not partial and len(np.unique(labels[kept])) < 2:
-            raise InvalidData(
-                "sample_weight leaves rows of one class only; give both classes positive weight."
-            )
-        signs = np.where(labels == classes[1], 1.0, -1.0)
-        if not kept.all():
-            rows, signs, weight = rows[kept], signs[kept], weight[kept]
-        if len(rows) <= min(self.batch_size or MINIBATCH, MINIBATCH):
-            rows, signs, weight = merged(rows, signs, weight)
-        return rows, signs, weight, classes
+            self._pass(self.method, data, rate, rng, online.PASSES if self.method == "ep" else 1)
 
-    def _check_rows(self, X: ArrayLike, reset: bool, y: Any = "") -> NDArray[Any]:
-        try:
-            rows: NDArray[Any] = validate_data(
-                self,
-                X,
-                y=None if y is None else "no_validation",
-                reset=reset,
-                dtype="numeric",
-                ensure_all_finite=False,
-            )
-            if rows.dtype == object:  # of a table with categories
-                rows = rows.astype(np.float64)
-        except ValueError:
-            validation.numeric_columns(X)
-            raise
-        validation.finite_columns(rows, getattr(self, "feature_names_in_", None))
-        return rows
+    def _pass(
+        self,
+        method: str,
+        data: ArrayData,
+        rate: float,
+        rng: np.random.RandomState,
+        passes: int = 1,
+        least: int = 1,
+    ) -> None:
+        """Go over a part of all rows some times, in no fewer steps than `least`."""
+        source = self._source(data, int(rng.randint(2**31 - 1)))
+        source.total_weight = self._n_seen
+        settings = self._settings(
+            source,
+            method=method,
+            max_iter=max(passes * source.batches_per_epoch, least),
+            time_budget=None,
+            learning_rate=rate,
+            decay=False,
+            tol=None,
+        )
+        hyper = self._hyperparameters()
+        state = training.init(settings, hyper, len(self._Z), source, whole=False)
+        state = state._replace(iteration=self._iteration)
+        if hasattr(self, "_sites"):
+            known = {"Lambda": self._sites.Lambda, "b": self._sites.b}
+            state = state._replace(sites=state.sites._replace(**known))
+            if len(self._moments[0]) == len(state.xi):
+                state = state._replace(optimizer=self._moments)
+        self._train(settings, hyper, state, source)
+
+    def _open_checkpoint(self) -> Checkpoint | None:
+        return (
+            None if self.checkpoint is None else Checkpoint(self.checkpoint, self.checkpoint_every)
+        )
+
+    def _identity(self, data: Data, warm: training.TrainingState | None) -> dict[str, Any]:
+        """What tells this run from others: its rows, its settings and, if warm, its start."""
+        free = ("random_state", "verbose", "callbacks", "checkpoint", "checkpoint_every", "device")
+        named = {k: repr(v) for k, v in self.get_params(deep=False).items() if k not in free}
+        if warm is not None:
+            values = torch.cat([warm.xi.flatten(), warm.sites.Lambda.flatten()])
+            named["start"] = hashlib.sha256(values.cpu().numpy().tobytes()).hexdigest()
+        if self.random_state is not None:
+            named["random_state"] = repr(self.random_state)
+        return {"data": data.digest(), **named}
 
     def _start(
-        self, rows: NDArray[Any], signs: Floats, weight: Floats, rng: np.random.RandomState
+        self, data: Data, rng: np.random.RandomState, points: torch.Tensor | None = None
     ) -> None:
-        """Set scaling, inducing points and kernel to where training starts."""
-        scaling = standardization(rows, weight) if self.standardize else identity(rows.shape[1])
-        if isinstance(self.inducing, str):
+        """Set scaling, inducing points and kernel to where training starts.
+
+        `points`, shape (m, d), are the inducing points if they are known, in standardised units.
+        """
+        rows, signs, weight = data.sample()
+        scaling = data.scaling() if self.standardize else identity(rows.shape[1])
+        if points is not None and points.shape[1] == rows.shape[1]:
+            Z = points.numpy()
+        elif isinstance(self.inducing, str):
             Z = start_points(self.inducing, rows, signs, weight, self.n_inducing, rng, scaling)
         else:
             Z = scaling.apply(validation.inducing_points(self.inducing, rows.shape[1]))
@@ -333,22 +379,21 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
             else KERNELS[self.kernel]()
         )
         self._scaling = scaling
+        self._memory = None
         if hasattr(self, "_sites"):
             del self._sites
-        self._Z = torch.as_tensor(Z, device=self.device)
+        self._Z = aligned(torch.as_tensor(Z, device=self.device))
         kernel.start(self._Z)
         self.kernel_ = kernel.to(self.device)
 
     def _hyperparameters(self) -> Hyperparameters:
         return Hyperparameters(self.kernel_, self._Z, self.learn_kernel, self.learn_inducing)
 
-    def _source(self, rows: NDArray[Any], signs: Floats, weight: Floats, seed: int) -> ArraySource:
+    def _source(self, data: Data, seed: int) -> training.Source:
         size = MINIBATCH if self.batch_size is None else self.batch_size
-        return ArraySource(
-            rows, signs, weight, self._scaling, size, seed, DTYPES[self.dtype], self.device
-        )
+        return data.source(self._scaling, size, seed, DTYPES[self.dtype], self.device)
 
-    def _settings(self, source: ArraySource, **changes: Any) -> training.Settings:
+    def _settings(self, source: training.Source, **changes: Any) -> training.Settings:
         whole = source.batches_per_epoch == 1
         max_iter = self.max_iter
         if max_iter is None and self.time_budget is None:
@@ -383,14 +428,15 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         settings: training.Settings,
         hyper: Hyperparameters,
         state: training.TrainingState,
-        source: ArraySource,
+        source: training.Source,
+        checkpoint: Checkpoint | None = None,
     ) -> None:
         callbacks = tuple(self.callbacks or ())
         with ExitStack() as stack:
             if self.verbose:
                 line = stack.enter_context(closing(ProgressLine(settings, source)))
                 callbacks = (line, *callbacks)
-            state, history = training.train(settings, hyper, state, source, callbacks)
+            state, history = training.train(settings, hyper, state, source, callbacks, checkpoint)
         if all(record.rejected for record in history):
             raise InvalidParameter(
                 f"kernel={self.kernel!r} gives covariances that cannot be factorised, even with "
@@ -398,6 +444,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
             )
         self.kernel_, self._Z = hyper.model(state.xi)
         self._sites, self._iteration = state.sites, state.iteration
+        self._moments = state.optimizer
         self.inducing_points_ = self._scaling.undo(self._Z.cpu().numpy())
         self.n_iter_ = len(history)
         self.history_ = {
@@ -412,16 +459,60 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
             self._predictor = predictor(self.kernel_, self._Z, sites)
 
     # ---------------------------------------------------------------- prediction
+    #
+    # Each takes what `fit` takes. Rows in memory give an array; a source gives an iterator of
+    # arrays, block by block, in the order of its rows.
 
-    def predict_latent(self, X: ArrayLike) -> tuple[Floats, Floats]:
+    def predict_latent(self, X: Any) -> Any:
         """Mean and variance of f at the rows X, shape (n, d): two arrays of shape (n,).
 
         `predict_proba` is Φ(mean/√(1 + variance)); a variance near the kernel's amplitude says
         that the model knows nothing there. Cost O(m² + md) per row; memory O(m) per row of a
         chunk.
         """
+        return self._predict(X, lambda mean, variance: (mean, variance))
+
+    def decision_function(self, X: Any) -> Any:
+        """z = mean/√(1 + variance) of f at the rows X, shape (n,): P(classes_[1]) = Φ(z)."""
+        return self._predict(X, _decision)
+
+    def predict_proba(self, X: Any) -> Any:
+        """Probabilities of the two classes at the rows X, shape (n, 2), columns as `classes_`."""
+
+        def probabilities(mean: Floats, variance: Floats) -> Floats:
+            z = _decision(mean, variance)
+            return np.column_stack([ndtr(-z), ndtr(z)])
+
+        return self._predict(X, probabilities)
+
+    def predict_log_proba(self, X: Any) -> Any:
+        """Logarithms of `predict_proba`, shape (n, 2), exact for probabilities near 0 too."""
+
+        def logarithms(mean: Floats, variance: Floats) -> Floats:
+            z = _decision(mean, variance)
+            return np.column_stack([log_ndtr(-z), log_ndtr(z)])
+
+        return self._predict(X, logarithms)
+
+    def predict(self, X: Any) -> Any:
+        """The more probable class of each of the rows X, shape (n,)."""
+
+        def label(mean: Floats, variance: Floats) -> NDArray[Any]:
+            labels: NDArray[Any] = self.classes_[(_decision(mean, variance) > 0).astype(int)]
+            return labels
+
+        return self._predict(X, label)
+
+    def _predict(self, X: Any, result: Callable[[Floats, Floats], Any]) -> Any:
+        """The result that mean and variance of f lead to; for a source, one for each block."""
         check_is_fitted(self)
-        rows = self._check_rows(X, reset=False)
+        if inputs.is_source(X):
+            blocks = inputs.feature_blocks(self, X)
+            return (result(*self._latent(rows)) for rows in blocks)
+        return result(*self._latent(inputs.features(self, X)))
+
+    def _latent(self, rows: NDArray[Any]) -> tuple[Floats, Floats]:
+        """Mean and variance of f at rows of features, shape (n, d), each of shape (n,)."""
         dtype = DTYPES[self.dtype]
         kernel = copy.deepcopy(self.kernel_).to(dtype)
         Z = self._Z.to(dtype)
@@ -435,31 +526,14 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
                 mean[chunk], variance[chunk] = (values.cpu().numpy() for values in part)
         return mean, variance
 
-    def decision_function(self, X: ArrayLike) -> Floats:
-        """z = mean/√(1 + variance) of f at the rows X, shape (n,): P(classes_[1]) = Φ(z)."""
-        mean, variance = self.predict_latent(X)
-        return mean / np.sqrt(1 + variance)
-
-    def predict_proba(self, X: ArrayLike) -> Floats:
-        """Probabilities of the two classes at the rows X, shape (n, 2), columns as `classes_`."""
-        z = self.decision_function(X)
-        return np.column_stack([ndtr(-z), ndtr(z)])
-
-    def predict_log_proba(self, X: ArrayLike) -> Floats:
-        """Logarithms of `predict_proba`, shape (n, 2), exact for probabilities near 0 too."""
-        z = self.decision_function(X)
-        return np.column_stack([log_ndtr(-z), log_ndtr(z)])
-
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """The more probable class of each of the rows X, shape (n,)."""
-        positive = self.decision_function(X) > 0
-        labels: NDArray[Any] = self.classes_[positive.astype(int)]
-        return labels
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
         return tags
+
+
+def _decision(mean: Floats, variance: Floats) -> Floats:
+    return mean / np.sqrt(1 + variance)
 
 
 @contextmanager

@@ -1,7 +1,12 @@
-"""Telling the C library to keep the memory that a training step gives back."""
+"""Memory: how much there is, what EP needs, and keeping what a training step gives back."""
 
 import ctypes
 import functools
+from pathlib import Path
+
+import psutil
+
+from sepgp.errors import NotEnoughMemory
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 
@@ -20,3 +25,29 @@ def keep_freed_memory() -> None:
         return
     mallopt(M_MMAP_THRESHOLD, 32 * 2**20)
     mallopt(M_TRIM_THRESHOLD, 512 * 2**20)
+
+
+def available() -> int:
+    """Bytes that this process can still have, by the system's count and its control group's."""
+    free: int = psutil.virtual_memory().available
+    group = Path("/sys/fs/cgroup")
+    try:
+        limit, used = ((group / name).read_text() for name in ("memory.max", "memory.current"))
+        return min(free, max(0, int(limit) - int(used)))
+    except (OSError, ValueError):  # no such group, or one without a limit
+        return free
+
+
+def check_ep(n_rows: int, n_inducing: int, minibatch: bool, copies: int = 1) -> None:
+    """Refuse EP if its sites do not fit into memory.
+
+    It keeps two numbers per row, and with minibatches m more; `copies` of them at the same time.
+    """
+    numbers = n_rows * (2 + (n_inducing if minibatch else 0)) + n_inducing**2
+    need, free = 8 * numbers * copies, available()
+    if need > 0.9 * free:
+        raise NotEnoughMemory(
+            f"EP needs {need / 1e9:,.1f} GB for the sites of {n_rows:,} rows and {n_inducing:,} "
+            f"inducing points, and {free / 1e9:,.1f} GB are free; use method='sep', which needs "
+            f"{8 * n_inducing**2 / 1e6:,.1f} MB however many rows there are."
+        )

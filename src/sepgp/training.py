@@ -2,13 +2,15 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
+from sepgp.checkpoint import Checkpoint
 from sepgp.data.batch import Batch
 from sepgp.gp.direct import direct
 from sepgp.gp.fitc import FITC, KernelMatrices
@@ -32,7 +34,7 @@ class Source(Protocol):
     total_weight: float
     batches_per_epoch: int
 
-    def batches(self, start: int = 0) -> Iterator[Batch]:
+    def batches(self, start: int = 0) -> Generator[Batch]:
         """Batches without end, from batch number `start` on."""
         ...
 
@@ -185,37 +187,46 @@ def train(
     state: TrainingState,
     source: Source,
     callbacks: tuple[Callback, ...] = (),
+    checkpoint: Checkpoint | None = None,
 ) -> tuple[TrainingState, list[Record]]:
     """Train until `max_iter`, the time budget, the tolerance or a callback says stop.
 
-    The last step holds the hyper-parameters, so that the sites belong to the final kernel.
+    The last step holds the hyper-parameters, so that the sites belong to the final kernel. A
+    checkpoint is written every so often and at the end; a run that one is left of goes on from it.
     """
     keep_freed_memory()
     history: list[Record] = []
-    begin, first = time.perf_counter(), state.iteration
-    stop = False
-    for batch in source.batches(state.iteration):
-        done = progress(settings, state.iteration - first + 1, time.perf_counter() - begin)
-        last = stop or done >= 1 or converged(settings, history, source)
-        rate = 0.0 if last else settings.learning_rate
-        if settings.decay:
-            rate *= 0.5 * (1 + math.cos(math.pi * min(done, 1.0)))
-        state, info = step(settings, hyper, state, batch, source.total_weight, rate)
-        record = Record(
-            iteration=state.iteration,
-            seconds=time.perf_counter() - begin,
-            epoch=state.iteration / source.batches_per_epoch,
-            log_evidence=float(info.log_evidence),
-            learning_rate=rate * state.rate,
-            jitter=info.jitter,
-            skipped=info.skipped,
-            rejected=not info.ok,
-            state_size=sum(t.numel() for t in state.sites if t is not None),
-        )
-        history.append(record)
-        stop = any([callback(record) for callback in callbacks])
-        if last:
-            break
+    seconds, stop = 0.0, False
+    if checkpoint is not None:
+        state, history, seconds, finished = checkpoint.resume(state)
+        if finished:
+            return state, history
+    begin, first = time.perf_counter() - seconds, state.iteration - len(history)
+    with closing(source.batches(state.iteration)) as batches:
+        for batch in batches:
+            done = progress(settings, state.iteration - first + 1, time.perf_counter() - begin)
+            last = stop or done >= 1 or converged(settings, history, source)
+            rate = 0.0 if last else settings.learning_rate
+            if settings.decay:
+                rate *= 0.5 * (1 + math.cos(math.pi * min(done, 1.0)))
+            state, info = step(settings, hyper, state, batch, source.total_weight, rate)
+            record = Record(
+                iteration=state.iteration,
+                seconds=time.perf_counter() - begin,
+                epoch=state.iteration / source.batches_per_epoch,
+                log_evidence=float(info.log_evidence),
+                learning_rate=rate * state.rate,
+                jitter=info.jitter,
+                skipped=info.skipped,
+                rejected=not info.ok,
+                state_size=sum(t.numel() for t in state.sites if t is not None),
+            )
+            history.append(record)
+            stop = any([callback(record) for callback in callbacks])
+            if checkpoint is not None and (last or checkpoint.due):
+                checkpoint.save(state, history, record.seconds, finished=last)
+            if last:
+                break
     return state, history
 
 

@@ -38,6 +38,12 @@ def parameters(model: Any) -> None:
     for name in ("batch_size", "max_iter"):
         if getattr(model, name) is not None:
             at_least(name, getattr(model, name), 1, whole=True)
+    at_least("checkpoint_every", model.checkpoint_every, 0)
+    at_least("forgetting", model.forgetting, 0)
+    if not 0 < model.forgetting <= 1:
+        raise InvalidParameter(
+            f"forgetting={model.forgetting!r} must be a number above 0 and at most 1."
+        )
     for name in ("learning_rate", "time_budget", "tol"):
         if getattr(model, name) is not None:
             at_least(name, getattr(model, name), 0)

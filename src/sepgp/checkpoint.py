@@ -1,0 +1,141 @@
+"""Checkpoints: a training run that was stopped goes on as if it had never been."""
+
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from sepgp import persistence
+from sepgp.errors import InvalidData, InvalidParameter
+
+if TYPE_CHECKING:
+    from sepgp.training import Record, TrainingState
+
+FORMAT = "sepgp checkpoint 1"
+
+
+class Checkpoint:
+    """A file that follows a training run.
+
+    It holds the state of training, the history, the seed and thereby the position in the data,
+    and what identifies the run: the rows and the settings. A run with another identity is refused.
+
+    Parameters
+    ----------
+    path : path
+        Of the file. If it is there, the run goes on from it.
+    every : float
+        Seconds from one writing to the next.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], every: float) -> None:
+        self._path, self._every = Path(path), every
+        self._tensors: dict[str, torch.Tensor] = {}
+        self._header: dict[str, Any] | None = None
+        self._identity: dict[str, Any] = {}
+        self._seed = 0
+        self._start: torch.Tensor = torch.empty(0)
+        self._written = 0.0
+        persistence.remove_leftovers(self._path)
+        if self._path.exists():
+            self._tensors, self._header = persistence.read(self._path)
+            if not isinstance(self._header, dict) or self._header.get("format") != FORMAT:
+                raise InvalidData(
+                    f"{self._path} is not a checkpoint that this version can go on from; "
+                    "remove it or name another file."
+                )
+
+    @property
+    def seed(self) -> int | None:
+        """The seed of the run in the file; None if there is no file."""
+        return None if self._header is None else int(self._header["seed"])
+
+    @property
+    def start(self) -> torch.Tensor | None:
+        """Where the inducing points of the run in the file started, shape (m, d), or None."""
+        return self._tensors.get("start")
+
+    def identify(self, identity: dict[str, Any], seed: int, start: torch.Tensor) -> None:
+        """Say what run this is, and refuse the file if it belongs to another one."""
+        self._identity, self._seed, self._start = identity, seed, start
+        if self._header is None:
+            return
+        known = self._header["identity"]
+        for name, value in identity.items():
+            if known.get(name) == value:
+                continue
+            if name == "data":
+                raise InvalidParameter(
+                    f"checkpoint={str(self._path)!r} belongs to a run on other rows; "
+                    "give the same rows, or name another file."
+                )
+            raise InvalidParameter(
+                f"checkpoint={str(self._path)!r} belongs to a run with {name}={known.get(name)}, "
+                f"not {value}; use the same setting, or name another file."
+            )
+
+    def resume(self, state: "TrainingState") -> "tuple[TrainingState, list[Record], float, bool]":
+        """State, history, seconds so far, and whether the run in the file is finished.
+
+        Without a file: the state as it is, written at once, so that a place that cannot be written
+        to is found before any work is done.
+        """
+        from sepgp.training import Record
+
+        if self._header is None:
+            self.save(state, [], 0.0)
+            return state, [], 0.0, False
+        tensors, header = self._tensors, self._header
+        try:
+            sites = persistence.filled(state.sites, "sites", tensors, header)
+            optimizer = persistence.filled(state.optimizer, "optimizer", tensors, header)
+            state = persistence.filled(_plain(state), "state", tensors, header)
+            kinds = [Record.__annotations__[name] for name in Record._fields]
+            history = [
+                Record(*(kind(value) for kind, value in zip(kinds, row, strict=True)))
+                for row in tensors["history"].tolist()
+            ]
+            seconds, finished = float(header["seconds"]), bool(header["finished"])
+        except (KeyError, ValueError, TypeError) as error:
+            raise InvalidData(
+                f"{self._path} is damaged; remove it or name another file."
+            ) from error
+        self._tensors = {}
+        self._written = time.monotonic()
+        return state._replace(sites=sites, optimizer=optimizer), history, seconds, finished
+
+    def save(
+        self,
+        state: "TrainingState",
+        history: "list[Record]",
+        seconds: float,
+        finished: bool = False,
+    ) -> None:
+        """Write the file. Cost: as many numbers as the state has, and the history."""
+        tensors = {"start": self._start, "history": torch.tensor(history, dtype=torch.float64)}
+        header = {
+            "format": FORMAT,
+            "identity": self._identity,
+            "seed": self._seed,
+            "seconds": seconds,
+            "finished": finished,
+        }
+        parts = {"state": _plain(state), "sites": state.sites, "optimizer": state.optimizer}
+        for prefix, values in parts.items():
+            more, others = persistence.flat(prefix, values)
+            tensors |= more
+            header |= others
+        persistence.write(self._path, tensors, header)
+        self._written = time.monotonic()
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time to write again."""
+        return time.monotonic() - self._written >= self._every
+
+
+def _plain(state: "TrainingState") -> "TrainingState":
+    """The state without the tuples inside it."""
+    return state._replace(sites=None, optimizer=None)  # type: ignore[arg-type]

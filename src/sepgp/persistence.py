@@ -1,0 +1,107 @@
+"""Files of tensors and JSON that are never half written and never run code when they are read."""
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from sepgp.data.batch import aligned
+from sepgp.errors import InvalidData, WriteFailed
+
+KEY = "sepgp"
+"""The entry of the file's header that holds the JSON."""
+
+
+def write(path: str | os.PathLike[str], tensors: Mapping[str, Tensor], header: Any) -> None:
+    """Write tensors and a header, a JSON object, to a safetensors file.
+
+    The file is written beside its place, forced to the disk and then renamed, so that whatever
+    happens there is the old file or the new one.
+    """
+    path = Path(path)
+    # Copies, since tensors of one file must not share memory.
+    copies = {name: tensor.detach().cpu().clone() for name, tensor in tensors.items()}
+    temporary = None
+    try:
+        handle, temporary = tempfile.mkstemp(".tmp", f".{path.name}.", path.parent)
+        os.close(handle)
+        save_file(copies, temporary, {KEY: json.dumps(header)})
+        with open(temporary, "rb+") as file:
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o666 & ~_umask())
+        os.replace(temporary, path)
+        _sync_folder(path.parent)
+    except (OSError, SafetensorError) as error:
+        if temporary is not None and os.path.exists(temporary):
+            os.unlink(temporary)
+        reason = getattr(error, "strerror", None) or str(error).strip().split("\n")[0].rstrip(".")
+        kept = "; the file that is there is unchanged" if path.exists() else ""
+        raise WriteFailed(
+            f"{path} cannot be written ({reason}){kept}: free some space or choose another folder."
+        ) from error
+
+
+def read(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], Any]:
+    """The tensors and the header of a file that `write` wrote."""
+    try:
+        with safe_open(os.fspath(path), "pt") as file:
+            header = json.loads((file.metadata() or {})[KEY])
+            return {name: file.get_tensor(name) for name in file.keys()}, header  # noqa: SIM118
+    except OSError as error:
+        reason = error.strerror or str(error).split("\n")[0].rstrip(".")
+        raise InvalidData(f"{path} cannot be read ({reason}); check the path.") from error
+    except (SafetensorError, KeyError, ValueError) as error:
+        raise InvalidData(
+            f"{path} is damaged or was not written by sepgp; remove it or name another file."
+        ) from error
+
+
+def remove_leftovers(path: str | os.PathLike[str]) -> None:
+    """Remove what a process that was killed in the middle of `write` left beside the file."""
+    path = Path(path)
+    for leftover in path.parent.glob(f".{path.name}.*.tmp"):
+        leftover.unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _sync_folder(folder: Path) -> None:
+    """Force the renaming to the disk, where the system lets a folder be opened."""
+    if not hasattr(os, "O_DIRECTORY"):
+        return
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def flat(prefix: str, values: Any) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The tensors of a NamedTuple by name, and its other values by name."""
+    named = {f"{prefix}.{name}": value for name, value in values._asdict().items()}
+    tensors = {name: value for name, value in named.items() if isinstance(value, Tensor)}
+    return tensors, {name: value for name, value in named.items() if name not in tensors}
+
+
+def filled(template: Any, prefix: str, tensors: Mapping[str, Tensor], header: Any) -> Any:
+    """A NamedTuple like the template, with the values that `flat` gave."""
+    values = {}
+    for name, old in template._asdict().items():
+        key = f"{prefix}.{name}"
+        if isinstance(old, Tensor):
+            if key not in tensors or tensors[key].shape != old.shape:
+                raise InvalidData(f"the value {key} is missing or has another shape")
+            values[name] = aligned(tensors[key].to(old.device, old.dtype))
+        else:
+            values[name] = header[key]
+    return template._replace(**values)

@@ -1,0 +1,307 @@
+"""A run that was stopped goes on as if it had never been."""
+
+import multiprocessing
+import os
+import random
+import re
+import resource
+import signal
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from numpy.testing import assert_array_equal
+from quick import METHODS, assert_one_sentence, blobs, quick
+from safetensors.torch import load_file, save_file
+
+from sepgp import GPClassifier, InvalidData, InvalidParameter, persistence
+from sepgp.data import stream
+from sepgp.errors import WriteFailed
+
+X, Y = blobs(120)
+FRESH = multiprocessing.get_context("forkserver")
+FRESH.set_forkserver_preload(["sepgp"])
+
+
+def numbers(model: GPClassifier) -> np.ndarray:
+    """Everything that a run has learned."""
+    parts = [model.inducing_points_, *(p.detach() for p in model.kernel_.parameters())]
+    parts += [model._sites.Lambda, model._sites.b, model.history_["log_evidence"]]
+    return np.concatenate([np.ravel(part) for part in parts])
+
+
+class Crash(Exception):
+    """What stops a run in the middle."""
+
+
+def crash_at(iteration: int):
+    """A callback that raises after this many steps."""
+
+    def callback(record) -> None:
+        if record.iteration == iteration:
+            raise Crash
+
+    return callback
+
+
+SETTINGS = {
+    **{method: {"method": method} for method in METHODS},
+    "minibatches": {"batch_size": 30},
+    "minibatches of EP": {"method": "ep", "batch_size": 30},
+    "sign rule": {"optimizer": "sign"},
+    "tolerance": {"tol": 1e-2, "max_iter": 100},
+    "float32": {"dtype": "float32", "batch_size": 50},
+    "kernel held": {"learn_kernel": False},
+    "inducing points held": {"learn_inducing": False, "inducing": "random"},
+}
+
+
+@pytest.mark.parametrize("setting", SETTINGS.values(), ids=SETTINGS)
+def test_a_continued_run_equals_one_that_was_never_stopped(setting, tmp_path) -> None:
+    path = tmp_path / "run.ckpt"
+    whole = quick(**setting).fit(X, Y)
+    stopped = quick(**setting, checkpoint=path, checkpoint_every=0, callbacks=[crash_at(7)])
+    with pytest.raises(Crash):
+        stopped.fit(X, Y)
+    continued = quick(**setting, checkpoint=path, checkpoint_every=0).fit(X, Y)
+    assert_array_equal(numbers(continued), numbers(whole))
+    assert continued.n_iter_ == whole.n_iter_
+    assert_array_equal(continued.predict_proba(X), whole.predict_proba(X))
+
+
+def test_without_a_seed_the_run_keeps_its_own(tmp_path) -> None:
+    setting = {"random_state": None, "batch_size": 30, "checkpoint": tmp_path / "run.ckpt"}
+    with pytest.raises(Crash):
+        quick(**setting, checkpoint_every=0, callbacks=[crash_at(7)]).fit(X, Y)
+    again = tmp_path / "again.ckpt"
+    again.write_bytes((tmp_path / "run.ckpt").read_bytes())
+    one = quick(**setting).fit(X, Y)
+    other = quick(**{**setting, "checkpoint": again}).fit(X, Y)
+    assert_array_equal(numbers(one), numbers(other))
+
+
+def test_a_finished_run_is_not_trained_again(tmp_path) -> None:
+    setting = {"checkpoint": tmp_path / "run.ckpt"}
+    first = quick(**setting).fit(X, Y)
+    second = quick(**setting, callbacks=[crash_at(1)]).fit(X, Y)
+    assert_array_equal(numbers(second), numbers(first))
+    assert_array_equal(second.predict_proba(X), first.predict_proba(X))
+
+
+def test_a_warm_start_can_be_continued(tmp_path) -> None:
+    def start() -> GPClassifier:
+        return quick(warm_start=True).fit(X, Y)
+
+    whole = start().fit(X, Y)
+    setting = {"checkpoint": tmp_path / "run.ckpt", "checkpoint_every": 0}
+    with pytest.raises(Crash):
+        start().set_params(**setting, callbacks=[crash_at(27)]).fit(X, Y)
+    continued = start().set_params(**setting).fit(X, Y)
+    assert_array_equal(numbers(continued), numbers(whole))
+
+
+def test_checkpoints_are_written_now_and_then_and_at_the_end(tmp_path, monkeypatch) -> None:
+    written = []
+    real = persistence.write
+    monkeypatch.setattr(
+        persistence, "write", lambda *a: (written.append(a[2]["state.iteration"]), real(*a))
+    )
+    quick(checkpoint=tmp_path / "run.ckpt", checkpoint_every=3600).fit(X, Y)
+    assert written == [0, 20]
+    quick(checkpoint=tmp_path / "other.ckpt", checkpoint_every=0).fit(X, Y)
+    assert written[2:] == list(range(21))
+
+
+def test_a_checkpoint_is_plain_tensors_and_json(tmp_path) -> None:
+    quick(checkpoint=tmp_path / "run.ckpt").fit(X, Y)
+    assert {"sites.Lambda", "sites.b", "state.xi", "history"} <= set(
+        load_file(tmp_path / "run.ckpt")
+    )
+
+
+OTHER = {
+    "rows": ({}, X + 1, Y, "belongs to a run on other rows; give the same rows"),
+    "labels": ({}, X, 1 - Y, "belongs to a run on other rows"),
+    "order of rows": ({}, X[::-1], Y[::-1], "belongs to a run on other rows"),
+    "inducing points": ({"n_inducing": 9}, X, Y, "with n_inducing=10, not 9; use the same"),
+    "method": ({"method": "ep"}, X, Y, "with method='sep', not 'ep'"),
+    "seed": ({"random_state": 1}, X, Y, "with random_state=0, not 1"),
+    "steps": ({"max_iter": 50}, X, Y, "with max_iter=20, not 50"),
+}
+
+
+@pytest.mark.parametrize(("setting", "rows", "labels", "match"), OTHER.values(), ids=OTHER)
+def test_a_checkpoint_of_another_run_is_refused(setting, rows, labels, match, tmp_path) -> None:
+    path = tmp_path / "run.ckpt"
+    # Many rows, so that they are kept in the order they come in.
+    fitted = quick(checkpoint=path, batch_size=30).fit(X, Y)
+    content, before = path.read_bytes(), fitted.predict_proba(X)
+    with pytest.raises(InvalidParameter, match=match) as error:
+        fitted.set_params(**setting).fit(rows, labels)
+    assert_one_sentence(str(error.value))
+    assert path.read_bytes() == content
+    assert_array_equal(fitted.predict_proba(X), before)
+
+
+def not_a_checkpoint(path: Path, how: str) -> None:
+    quick(checkpoint=path).fit(X, Y)
+    content = path.read_bytes()
+    if how == "empty":
+        path.write_bytes(b"")
+    elif how == "text":
+        path.write_text("to be or not to be")
+    elif how == "truncated":
+        path.write_bytes(content[:-100])
+    elif how == "foreign":
+        save_file({"weights": torch.zeros(3)}, path)
+    elif how == "newer":
+        tensors, header = persistence.read(path)
+        persistence.write(path, tensors, header | {"format": "sepgp checkpoint 2"})
+    elif how == "without a tensor":
+        tensors, header = persistence.read(path)
+        del tensors["sites.b"]
+        persistence.write(path, tensors, header)
+
+
+@pytest.mark.parametrize(
+    "how", ["empty", "text", "truncated", "foreign", "newer", "without a tensor"]
+)
+def test_a_file_that_is_no_checkpoint_is_refused(how, tmp_path) -> None:
+    path = tmp_path / "run.ckpt"
+    not_a_checkpoint(path, how)
+    content = path.read_bytes()
+    with pytest.raises(InvalidData, match=f"{re.escape(str(path))} is .*remove it") as error:
+        quick(checkpoint=path).fit(X, Y)
+    assert_one_sentence(str(error.value))
+    assert path.read_bytes() == content
+
+
+def test_a_folder_that_is_not_there_is_found_before_any_work(tmp_path) -> None:
+    model = quick(checkpoint=tmp_path / "nowhere" / "run.ckpt", callbacks=[crash_at(1)])
+    with pytest.raises(WriteFailed, match=r"cannot be written .*choose another folder") as error:
+        model.fit(X, Y)
+    assert_one_sentence(str(error.value))
+
+
+# ----------------------------------------------------------------- other processes
+
+
+def in_another_process(work, *arguments):
+    """Run a function in a fresh process and give what it sends back."""
+    receiver, sender = FRESH.Pipe(duplex=False)
+    process = FRESH.Process(target=work, args=(sender, *arguments))
+    process.start()
+    sender.close()
+    try:
+        return receiver.recv()
+    finally:
+        process.join()
+
+
+def train_until_the_disk_is_full(answer, path: str, spare: int) -> None:
+    def callback(record) -> None:
+        if record.iteration == 5:
+            limit = os.path.getsize(path) + spare
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+    report(answer, path, callback)
+
+
+def train_until_the_folder_is_read_only(answer, path: str) -> None:
+    def callback(record) -> None:
+        if record.iteration == 5:
+            if os.geteuid() == 0:
+                os.seteuid(65534)
+            else:
+                os.chmod(os.path.dirname(path), 0o555)
+
+    report(answer, path, callback)
+
+
+def report(answer, path: str, callback) -> None:
+    torch.set_num_threads(1)
+    model = quick(batch_size=30, checkpoint=path, checkpoint_every=0, callbacks=[callback])
+    try:
+        model.fit(X, Y)
+    except WriteFailed as error:
+        answer.send(str(error))
+    else:
+        answer.send("finished")
+
+
+@pytest.mark.parametrize(
+    ("work", "arguments", "reason"),
+    [
+        (train_until_the_disk_is_full, (200,), "too large"),
+        (train_until_the_folder_is_read_only, (), "denied"),
+    ],
+    ids=["no space left", "read-only folder"],
+)
+def test_a_checkpoint_that_cannot_be_written_keeps_the_last_good_one(
+    work, arguments, reason
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        path = f"{folder}/run.ckpt"
+        message = in_another_process(work, path, *arguments)
+        os.chmod(folder, 0o755)
+        assert re.search(f"cannot be written .*{reason}.* is unchanged", message, re.IGNORECASE)
+        assert_one_sentence(message)
+        assert os.listdir(folder) == ["run.ckpt"]
+        _, header = persistence.read(path)
+        assert 4 <= header["state.iteration"] < 20
+        continued = quick(batch_size=30, checkpoint=path).fit(X, Y)
+    assert_array_equal(numbers(continued), numbers(quick(batch_size=30).fit(X, Y)))
+
+
+def streamed(path: str, data: str, pause: float) -> GPClassifier:
+    """A fit from a file, with a checkpoint after every step."""
+    torch.set_num_threads(1)
+    stream.MEMORY, stream.CHUNK = 4096, 64
+    model = quick(
+        batch_size=50,
+        max_iter=60,
+        checkpoint=path,
+        checkpoint_every=0,
+        callbacks=[lambda record: time.sleep(pause)],
+    )
+    return model.fit(data, target="y")
+
+
+def train(path: str, data: str) -> None:
+    streamed(path, data, 0.005)
+
+
+def test_killed_at_twenty_random_moments_a_run_ends_with_the_same_numbers(
+    tmp_path, monkeypatch
+) -> None:
+    for name in ("MEMORY", "CHUNK"):
+        monkeypatch.setattr(stream, name, getattr(stream, name))  # put back what `streamed` sets
+    rows, labels = blobs(400)
+    data, path = f"{tmp_path}/rows.parquet", tmp_path / "run.ckpt"
+    columns = {f"x{i}": column for i, column in enumerate(rows.T)}
+    pq.write_table(pa.table({**columns, "y": labels}), data, row_group_size=90)
+    expected = numbers(streamed(f"{tmp_path}/undisturbed.ckpt", data, 0.0))
+
+    moments = random.Random(0)
+    kills = 0
+    while kills < 20:
+        process = FRESH.Process(target=train, args=(str(path), data))
+        process.start()
+        process.join(moments.uniform(0.0, 0.3))
+        if process.is_alive():
+            os.kill(process.pid, signal.SIGKILL)
+            kills += 1
+        process.join()
+        if path.exists():
+            persistence.read(path)
+        if process.exitcode == 0:
+            assert_array_equal(numbers(streamed(str(path), data, 0.0)), expected)
+            path.unlink()
+    assert_array_equal(numbers(streamed(str(path), data, 0.0)), expected)
+    assert sorted(os.listdir(tmp_path)) == ["rows.parquet", "run.ckpt", "undisturbed.ckpt"]

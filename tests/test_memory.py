@@ -1,0 +1,76 @@
+"""Memory that does not grow with the rows, and EP's that does."""
+
+import os
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from conftest import ROOT
+from numpy.testing import assert_array_equal
+from quick import assert_one_sentence, blobs, quick
+
+from sepgp import memory
+from sepgp.data import stream
+from sepgp.errors import NotEnoughMemory
+
+
+def test_memory_is_flat_in_rows() -> None:
+    """The short version of the benchmark: three times the rows, the same memory."""
+    script = ROOT / "benchmarks" / "memory_is_flat_in_rows.py"
+    command = [sys.executable, str(script), "--millions", "1", "3", "--steps", "40"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
+    apart = re.search(r"peak: ([\d.]+) MB apart", done.stdout)
+    assert apart, done.stdout
+    assert float(apart[1]) < 30, done.stdout
+
+
+def test_there_is_some_memory() -> None:
+    assert 1e6 < memory.available() < 1e15
+
+
+@pytest.mark.parametrize(
+    ("n", "m", "minibatch", "copies", "gigabytes"),
+    [
+        (2_000_000, 200, True, 1, "3.2"),
+        (2_000_000, 200, True, 2, "6.5"),
+        (10**9, 9, False, 1, "16"),
+    ],
+)
+def test_ep_is_refused_with_the_number_it_needs(
+    n, m, minibatch, copies, gigabytes, monkeypatch
+) -> None:
+    monkeypatch.setattr(memory, "available", lambda: 10**9)
+    with pytest.raises(NotEnoughMemory, match=rf"EP needs {gigabytes}.* GB .* 1\.0 GB") as error:
+        memory.check_ep(n, m, minibatch, copies)
+    assert "use method='sep'" in str(error.value)
+    assert_one_sentence(str(error.value))
+
+
+def test_ep_starts_if_there_is_room(monkeypatch) -> None:
+    monkeypatch.setattr(memory, "available", lambda: 10**10)
+    memory.check_ep(2_000_000, 200, True)
+
+
+@pytest.mark.parametrize("source", ["array", "stream"])
+def test_ep_is_refused_before_it_starts(source, tmp_path, monkeypatch) -> None:
+    X, y = blobs(400)
+    model = quick(method="ep", batch_size=50).fit(X, y)
+    before = model.predict_proba(X)
+    given, named = (X, y), {}
+    if source == "stream":
+        monkeypatch.setattr(stream, "MEMORY", 4096)
+        path = tmp_path / "rows.parquet"
+        columns = {f"x{i}": column for i, column in enumerate(X.T)}
+        pq.write_table(pa.table({**columns, "y": y}), path)
+        given, named = (path,), {"target": "y"}
+    monkeypatch.setattr(memory, "available", lambda: 20_000)
+    with pytest.raises(NotEnoughMemory, match="400 rows and 10 inducing points"):
+        model.fit(*given, **named)
+    assert_array_equal(model.predict_proba(X), before)
+    quick(batch_size=50).fit(*given, **named)  # SEP needs no such room
+    assert np.isfinite(before).all()
