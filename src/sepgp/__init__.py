@@ -1,8 +1,25 @@
 """Gaussian process classification that scales: EP, SEP and ADF behind a scikit-learn estimator."""
 
-from sepgp.classifier import GPClassifier
-from sepgp.errors import InvalidData, InvalidParameter
-from sepgp.gp import kernels
+import importlib
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["GPClassifier", "InvalidData", "InvalidParameter", "kernels"]
+from sepgp.errors import InvalidData, InvalidParameter
+
+if TYPE_CHECKING:
+    from sepgp.classifier import GPClassifier
+    from sepgp.gp import kernels
+    from sepgp.models import load
+
+__all__ = ["GPClassifier", "InvalidData", "InvalidParameter", "kernels", "load"]
 __version__ = "0.1.0.dev0"
+
+
+def __getattr__(name: str) -> Any:
+    """Import what needs torch when it is first asked for, so that the command line starts fast."""
+    if name == "GPClassifier":
+        return importlib.import_module("sepgp.classifier").GPClassifier
+    if name == "kernels":
+        return importlib.import_module("sepgp.gp.kernels")
+    if name == "load":
+        return importlib.import_module("sepgp.models").load
+    raise AttributeError(f"module 'sepgp' has no attribute {name!r}")

@@ -503,6 +503,12 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
 
         return self._predict(X, label)
 
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to a file, which `sepgp.load` reads; see `sepgp.models`."""
+        from sepgp.models import save
+
+        save(self, path)
+
     def _predict(self, X: Any, result: Callable[[Floats, Floats], Any]) -> Any:
         """The result that mean and variance of f lead to; for a source, one for each block."""
         check_is_fitted(self)

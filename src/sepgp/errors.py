@@ -15,3 +15,10 @@ class WriteFailed(OSError):
 
 class NotEnoughMemory(MemoryError):
     """The work would need more memory than there is."""
+
+
+def reason(error: BaseException) -> str:
+    """What an error of another library says, as a part of a sentence."""
+    said = getattr(error, "strerror", None) or (error.args[0] if error.args else error)
+    said = str(said).strip().split("\n")[0].split(". ")[0].rstrip(".")
+    return said if len(said) <= 120 else f"{said[:117]}..."

@@ -1,5 +1,6 @@
 """Files of tensors and JSON that are never half written and never run code when they are read."""
 
+import hashlib
 import json
 import os
 import tempfile
@@ -12,10 +13,10 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from sepgp.data.batch import aligned
-from sepgp.errors import InvalidData, WriteFailed
+from sepgp.errors import InvalidData, WriteFailed, reason
 
-KEY = "sepgp"
-"""The entry of the file's header that holds the JSON."""
+KEY, DIGEST = "sepgp", "sha256"
+"""The entries of the file's header that hold the JSON, and the digest of all that is in it."""
 
 
 def write(path: str | os.PathLike[str], tensors: Mapping[str, Tensor], header: Any) -> None:
@@ -31,7 +32,8 @@ def write(path: str | os.PathLike[str], tensors: Mapping[str, Tensor], header: A
     try:
         handle, temporary = tempfile.mkstemp(".tmp", f".{path.name}.", path.parent)
         os.close(handle)
-        save_file(copies, temporary, {KEY: json.dumps(header)})
+        text = json.dumps(header)
+        save_file(copies, temporary, {KEY: text, DIGEST: _digest(copies, text)})
         with open(temporary, "rb+") as file:
             os.fsync(file.fileno())
         os.chmod(temporary, 0o666 & ~_umask())
@@ -40,10 +42,10 @@ def write(path: str | os.PathLike[str], tensors: Mapping[str, Tensor], header: A
     except (OSError, SafetensorError) as error:
         if temporary is not None and os.path.exists(temporary):
             os.unlink(temporary)
-        reason = getattr(error, "strerror", None) or str(error).strip().split("\n")[0].rstrip(".")
         kept = "; the file that is there is unchanged" if path.exists() else ""
         raise WriteFailed(
-            f"{path} cannot be written ({reason}){kept}: free some space or choose another folder."
+            f"{path} cannot be written ({reason(error)}){kept}: "
+            "free some space or choose another folder."
         ) from error
 
 
@@ -51,11 +53,13 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], Any]:
     """The tensors and the header of a file that `write` wrote."""
     try:
         with safe_open(os.fspath(path), "pt") as file:
-            header = json.loads((file.metadata() or {})[KEY])
-            return {name: file.get_tensor(name) for name in file.keys()}, header  # noqa: SIM118
+            entries = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        if entries[DIGEST] != _digest(tensors, entries[KEY]):
+            raise ValueError("the digest is another")
+        return tensors, json.loads(entries[KEY])
     except OSError as error:
-        reason = error.strerror or str(error).split("\n")[0].rstrip(".")
-        raise InvalidData(f"{path} cannot be read ({reason}); check the path.") from error
+        raise InvalidData(f"{path} cannot be read ({reason(error)}); check the path.") from error
     except (SafetensorError, KeyError, ValueError) as error:
         raise InvalidData(
             f"{path} is damaged or was not written by sepgp; remove it or name another file."
@@ -67,6 +71,14 @@ def remove_leftovers(path: str | os.PathLike[str]) -> None:
     path = Path(path)
     for leftover in path.parent.glob(f".{path.name}.*.tmp"):
         leftover.unlink(missing_ok=True)
+
+
+def _digest(tensors: Mapping[str, Tensor], text: str) -> str:
+    total = hashlib.sha256(text.encode())
+    for name, tensor in sorted(tensors.items()):
+        total.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        total.update(tensor.contiguous().numpy().tobytes())
+    return total.hexdigest()
 
 
 def _umask() -> int:

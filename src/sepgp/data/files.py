@@ -21,10 +21,9 @@ from sepgp.data.rows import (
     Rows,
     choose_columns,
     cuts,
-    reason,
     without_views,
 )
-from sepgp.errors import InvalidData
+from sepgp.errors import InvalidData, reason
 
 CSV_PIECE = 4 * 2**20
 """Bytes of a CSV file that are read at a time."""

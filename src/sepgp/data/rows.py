@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sepgp.data.encoding import decoded
 from sepgp.data.scaling import Floats
-from sepgp.errors import InvalidData, InvalidParameter
+from sepgp.errors import InvalidData, InvalidParameter, reason
 
 BLOCK = 65_536
 """Rows that are read at a time, unless told otherwise."""
@@ -335,13 +335,6 @@ class CallableRows(Rows):
 def _layout(block: Block) -> Any:
     """What all blocks of a source have in common: names of columns, or how many there are."""
     return block.X.column_names if isinstance(block.X, pa.Table) else block.X.shape[1]
-
-
-def reason(error: BaseException) -> str:
-    """What an error of another library says, as a part of a sentence."""
-    said = error.args[0] if isinstance(error, pa.ArrowException) and error.args else str(error)
-    said = str(said).strip().split("\n")[0].split(". ")[0].rstrip(".")
-    return said if len(said) <= 120 else f"{said[:117]}..."
 
 
 def is_table(data: Any) -> bool:

@@ -1,0 +1,240 @@
+"""Model files: the same predictions after saving and loading, and no damage that goes unnoticed."""
+
+import json
+import os
+import random
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from numpy.testing import assert_array_equal
+from quick import METHODS, assert_one_sentence, blobs, quick
+from safetensors.torch import load_file
+
+import sepgp
+from sepgp import InvalidData, InvalidParameter, kernels, persistence
+from sepgp.errors import WriteFailed
+
+X, Y = blobs()
+PROBE = np.random.default_rng(1).normal(1, 3, size=(50, 2))
+MODELS = {
+    **{method: {"method": method} for method in METHODS},
+    "minibatches of EP": {"method": "ep", "batch_size": 16},
+    "sum of kernels": {"kernel": kernels.RBF() + kernels.Constant() * kernels.Linear()},
+    "wide prior": {"kernel": kernels.Matern12(spread=float("inf"))},
+    "float32": {"dtype": "float32"},
+    "not standardised": {"standardize": False},
+    "sign rule": {"optimizer": "sign"},
+    "class weights": {"class_weight": {0: 2.0, 1: 1.0}},
+    "given inducing points": {"inducing": X[:5]},
+}
+
+
+@pytest.mark.parametrize("setting", MODELS.values(), ids=MODELS)
+def test_a_loaded_model_predicts_the_same_numbers(setting, tmp_path) -> None:
+    model = quick(**setting).fit(X, Y)
+    model.save(tmp_path / "model.sepgp")
+    loaded = sepgp.load(tmp_path / "model.sepgp")
+    for method in ("predict_latent", "predict_proba", "predict_log_proba", "predict"):
+        assert_array_equal(getattr(loaded, method)(PROBE), getattr(model, method)(PROBE))
+    assert_array_equal(loaded.inducing_points_, model.inducing_points_)
+    assert loaded.log_evidence_ == model.log_evidence_
+    assert loaded.n_iter_ == model.n_iter_
+    for name, column in model.history_.items():
+        assert_array_equal(loaded.history_[name], column)
+        assert loaded.history_[name].dtype == column.dtype
+    assert repr(loaded.kernel_) == repr(model.kernel_)
+
+
+@pytest.mark.parametrize("setting", [MODELS["sep"], MODELS["adf"], MODELS["sum of kernels"]])
+def test_a_loaded_model_learns_on_as_the_saved_one(setting, tmp_path) -> None:
+    model = quick(**setting).fit(X, Y)
+    model.save(tmp_path / "model.sepgp")
+    more = blobs(40, seed=5)
+    loaded = sepgp.load(tmp_path / "model.sepgp").set_params(random_state=0).partial_fit(*more)
+    assert_array_equal(loaded.predict_proba(PROBE), model.partial_fit(*more).predict_proba(PROBE))
+
+
+def test_a_loaded_model_can_be_saved_again(tmp_path) -> None:
+    quick().fit(X, Y).save(tmp_path / "one.sepgp")
+    sepgp.load(tmp_path / "one.sepgp").save(tmp_path / "two.sepgp")
+    (one, head), (two, other) = (persistence.read(tmp_path / f"{n}.sepgp") for n in ("one", "two"))
+    assert head == other
+    assert set(one) == set(two)
+    for name, tensor in one.items():
+        assert_array_equal(tensor, two[name])
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [np.array(["no", "yes"])[Y], Y == 1, Y + 1.0, Y.astype(np.int8)],
+    ids=["text", "bool", "float", "int8"],
+)
+def test_labels_keep_their_kind(labels, tmp_path) -> None:
+    model = quick().fit(X, labels)
+    model.save(tmp_path / "model.sepgp")
+    loaded = sepgp.load(tmp_path / "model.sepgp")
+    assert_array_equal(loaded.classes_, model.classes_)
+    assert loaded.classes_.dtype.kind == np.asarray(labels).dtype.kind
+    assert_array_equal(loaded.predict(X), model.predict(X))
+
+
+def test_a_table_keeps_its_encoding(tmp_path) -> None:
+    table = pd.DataFrame(
+        {"a": X[:, 0], "colour": np.array(["red", "blue", None])[np.arange(60) % 3]}
+    )
+    table["day"] = pd.date_range("2024-01-01", periods=60)
+    model = quick().fit(table, Y)
+    model.save(tmp_path / "model.sepgp")
+    loaded = sepgp.load(tmp_path / "model.sepgp")
+    assert loaded.encoding_ == model.encoding_
+    assert_array_equal(loaded.feature_names_in_, ["a", "colour", "day"])
+    assert_array_equal(loaded.predict_proba(table), model.predict_proba(table))
+
+
+def test_another_process_predicts_the_same_numbers(tmp_path) -> None:
+    path = tmp_path / "model.sepgp"
+    model = quick().fit(X, Y)
+    model.save(path)
+    np.save(tmp_path / "rows.npy", PROBE)
+    code = (
+        "import sys, numpy, sepgp; folder = sys.argv[1];"
+        "model = sepgp.load(folder + '/model.sepgp');"
+        "rows = numpy.load(folder + '/rows.npy');"
+        "numpy.save(folder + '/there.npy', model.predict_proba(rows))"
+    )
+    environment = {**os.environ, "OMP_NUM_THREADS": str(torch.get_num_threads())}
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True, env=environment)
+    assert_array_equal(np.load(tmp_path / "there.npy"), model.predict_proba(PROBE))
+
+
+def test_a_model_file_holds_no_rows_and_no_run(tmp_path) -> None:
+    path = tmp_path / "model.sepgp"
+    model = quick(inducing="random", learn_inducing=False, n_inducing=3)
+    for seed in range(3):
+        model.partial_fit(*blobs(seed=seed))
+    model.set_params(checkpoint="secret.ckpt").save(path)
+    assert max(len(t) for t in load_file(path).values() if t.ndim) < 60
+    assert b"secret" not in path.read_bytes()
+
+
+def test_a_kernel_that_is_code_is_refused(tmp_path) -> None:
+    module = torch.nn.Linear(2, 2)
+    model = quick(kernel=kernels.FeatureMap(module, kernels.RBF())).fit(X, Y)
+    with pytest.raises(InvalidParameter, match=r"FeatureMap, which is code .*pickle") as error:
+        model.save(tmp_path / "model.sepgp")
+    assert_one_sentence(str(error.value))
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_model_that_is_not_fitted_is_refused(tmp_path) -> None:
+    with pytest.raises(InvalidParameter, match="not fitted yet; fit it"):
+        quick().save(tmp_path / "model.sepgp")
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path) -> None:
+    with pytest.raises(WriteFailed, match=r"nowhere.* cannot be written") as error:
+        quick().fit(X, Y).save(tmp_path / "nowhere" / "model.sepgp")
+    assert_one_sentence(str(error.value))
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path) -> None:
+    with pytest.raises(InvalidData, match=r"model.sepgp cannot be read .*check the path") as error:
+        sepgp.load(tmp_path / "model.sepgp")
+    assert_one_sentence(str(error.value))
+
+
+# ----------------------------------------------------------------- damage
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    """A model file, its bytes and its predictions."""
+    path = tmp_path_factory.mktemp("stored") / "model.sepgp"
+    model = quick(n_inducing=4, max_iter=3).fit(X, Y)
+    model.save(path)
+    return path, path.read_bytes(), model.predict_proba(PROBE)
+
+
+def assert_equal_or_refused(path, expected) -> bool:
+    """Whether the file was refused."""
+    try:
+        model = sepgp.load(path)
+    except InvalidData as error:
+        assert_one_sentence(str(error))
+        return True
+    assert_array_equal(model.predict_proba(PROBE), expected)
+    return False
+
+
+def test_ten_thousand_damaged_files_load_equal_or_are_refused(stored) -> None:
+    path, content, expected = stored
+    rng = random.Random(0)
+    refused = 0
+    for _ in range(10_000):
+        damaged = bytearray(content)
+        for _ in range(rng.choice([1, 1, 1, 2, 8])):
+            # Half of them in the header, which is where a file lies about itself.
+            end = len(damaged) if rng.random() < 0.5 else min(3000, len(damaged))
+            damaged[rng.randrange(end)] ^= 1 << rng.randrange(8)
+        path.write_bytes(damaged)
+        refused += assert_equal_or_refused(path, expected)
+    assert refused > 9_000
+
+
+def test_a_file_cut_at_any_length_is_refused(stored) -> None:
+    path, content, expected = stored
+    for length in [*range(0, 64), *range(64, len(content), 97), len(content) - 1]:
+        path.write_bytes(content[:length])
+        assert assert_equal_or_refused(path, expected)
+
+
+def rewritten(path, content, change) -> None:
+    """A file that is whole, but says something else."""
+    path.write_bytes(content)
+    tensors, header = persistence.read(path)
+    change(tensors, header)
+    persistence.write(path, tensors, header)
+
+
+LIES = {
+    "another format": (lambda t, h: h.update(format="a letter"), "is not a model file"),
+    "a newer version": (lambda t, h: h.update(version=2), "version 2.* update sepgp"),
+    "no header": (lambda t, h: h.clear(), "is not a model file"),
+    "an unknown kernel": (
+        lambda t, h: h["kernel"].update(kind="os.system"),
+        "no kernel 'os.system'",
+    ),
+    "an unknown parameter": (lambda t, h: h["parameters"].update(spell="abracadabra"), "spell"),
+    "one class": (lambda t, h: h.update(classes=[1, 1]), "not two classes"),
+    "a missing tensor": (lambda t, h: t.pop("F"), "damaged"),
+    "another shape": (lambda t, h: t.update(b=torch.zeros(7, dtype=torch.float64)), "b is not of"),
+    "NaN": (lambda t, h: t["Lambda"].fill_(float("nan")), "Lambda is not of"),
+    "other features": (lambda t, h: h.update(n_features=5), "features are not those"),
+    "text for a number": (lambda t, h: h.update(n_seen="many"), "damaged"),
+}
+
+
+@pytest.mark.parametrize(("change", "match"), LIES.values(), ids=LIES)
+def test_a_file_whose_parts_do_not_belong_together_is_refused(stored, change, match) -> None:
+    path, content, _ = stored
+    rewritten(path, content, change)
+    with pytest.raises(InvalidData, match=match) as error:
+        sepgp.load(path)
+    assert_one_sentence(str(error.value))
+
+
+def test_the_header_is_json(stored) -> None:
+    path, content, _ = stored
+    path.write_bytes(content)
+    length = int.from_bytes(content[:8], "little")
+    outer = json.loads(content[8 : 8 + length])
+
+    def refuse(constant):
+        raise AssertionError(constant)
+
+    header = json.loads(outer["__metadata__"]["sepgp"], parse_constant=refuse)
+    assert header["format"] == "sepgp model"
