@@ -1,8 +1,22 @@
 """Gaussian process classification that scales: EP, SEP and ADF behind a scikit-learn estimator."""
 
-from sepgp.classifier import GPClassifier
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from sepgp.errors import InvalidData, InvalidParameter
-from sepgp.gp import kernels
+
+if TYPE_CHECKING:
+    from sepgp.classifier import GPClassifier
+    from sepgp.gp import kernels
 
 __all__ = ["GPClassifier", "InvalidData", "InvalidParameter", "kernels"]
 __version__ = "0.1.0.dev0"
+
+
+def __getattr__(name: str) -> Any:
+    """Import what needs torch when it is first asked for, so that the command line starts fast."""
+    if name == "GPClassifier":
+        return importlib.import_module("sepgp.classifier").GPClassifier
+    if name == "kernels":
+        return importlib.import_module("sepgp.gp.kernels")
+    raise AttributeError(f"module 'sepgp' has no attribute {name!r}")
