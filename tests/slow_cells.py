@@ -9,8 +9,6 @@ from sepgp.errors import InvalidData
 from sepgp.experiments import cells
 from sepgp.experiments.cells import Cell, run
 
-cells.PRELOAD[:] = ["torch"]  # more would take longer than the cells
-
 
 def fails(data, kind):
     if kind == "data":
@@ -28,6 +26,7 @@ def slow(data, number):
 CELLS = [Cell(f"cell-{number}", slow, {"number": number}) for number in range(6)]
 
 if __name__ == "__main__":
+    cells.PRELOAD[:] = ["torch"]  # more would take longer than the cells
     folder = Path(sys.argv[1])
     from slow_cells import CELLS  # as a module, so that a worker finds it
 

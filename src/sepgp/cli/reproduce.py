@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from sepgp.cli.options import Data
+from sepgp.errors import InvalidParameter
 
 app = typer.Typer(no_args_is_help=True, help="Repeat an experiment of the paper.")
 
@@ -53,7 +54,12 @@ def _reproduce(name: str, data: Path | None, out: Path, jobs: int | None, quick:
     grid = experiment.cells(quick)
     stem = out / (f"{name}-quick" if quick else name)
     folder = stem.with_suffix(".cells")
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidParameter(
+            f"--out={out} cannot hold the results ({error.strerror}); name another folder."
+        ) from None
     console = Console(stderr=True)
     done = cells.finished(grid, folder)
     if done:
