@@ -77,6 +77,12 @@ def test_missing_data(capsys, tmp_path):
     assert "sepgp data fetch australian" in sentence
 
 
+def test_missing_library_is_told_at_once(capsys, monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    sentence = complaint(capsys, "reproduce", "figure3", f"--out={tmp_path}")
+    assert "pip install 'sepgp[paper]'" in sentence
+
+
 def test_out_is_a_file(capsys, tmp_path):
     (tmp_path / "out").touch()
     sentence = complaint(capsys, "reproduce", "table1", f"--out={tmp_path / 'out'}")

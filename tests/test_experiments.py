@@ -187,8 +187,8 @@ def small(monkeypatch):
 
 def test_figure3(small, tmp_path):
     grid = figure3.cells(quick=True)
-    assert len(grid) == len({cell.name for cell in grid}) == 18
-    assert len(figure3.cells()) == 60
+    assert len(grid) == len({cell.name for cell in grid}) == 12
+    assert len(figure3.cells()) == 48
     changes = {"steps": 4, "batch": 50}
     results = {
         cell.name: cell.run(

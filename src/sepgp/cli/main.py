@@ -7,6 +7,7 @@ import typer
 
 from sepgp.cli import data, reproduce
 from sepgp.errors import InvalidData, InvalidParameter
+from sepgp.experiments.cells import CellFailed
 
 app = typer.Typer(
     help="Sparse Gaussian process classification by stochastic expectation propagation.",
@@ -22,6 +23,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; a mistake of the user ends it with one sentence and exit code 1."""
     try:
         app(arguments)
-    except (InvalidData, InvalidParameter, ImportError, OSError, RuntimeError) as error:
+    except (InvalidData, InvalidParameter, CellFailed, ImportError, OSError) as error:
         print(f"Error: {error}", file=sys.stderr)
         sys.exit(1)

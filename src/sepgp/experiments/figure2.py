@@ -15,6 +15,7 @@ from sepgp.experiments.paper import METHODS
 TITLE = "Figure 2: negative test log-likelihood against training time"
 INDUCING = 200
 BATCH = 200
+LINEAR = "logistic regression"
 LOOKS = 25
 """How often a run looks at the test rows, at times with equal ratios."""
 PANELS = {
@@ -22,9 +23,9 @@ PANELS = {
     "mnist-batch": "MNIST, all 60,000 rows in a batch",
     "airline": "Airline delays, minibatches of 200",
 }
-SECONDS = {"mnist": 120.0, "mnist-batch": 180.0, "airline": 120.0}
+SECONDS = {"mnist": 60.0, "mnist-batch": 80.0, "airline": 60.0}
 """Of training, in each panel."""
-QUICK_SECONDS = {"mnist": 20.0, "mnist-batch": 30.0, "airline": 20.0}
+QUICK_SECONDS = {"mnist": 15.0, "mnist-batch": 25.0, "airline": 15.0}
 RATES = {"mnist": 0.03, "mnist-batch": 0.2, "airline": 0.03}
 """Learning rates of Adam: the library's defaults for minibatches and for all rows at once."""
 SITE_STEP = 0.02
@@ -133,7 +134,7 @@ Runs = Mapping[tuple[str, str], Result]
 def _run(cell: Cell) -> tuple[str, str]:
     """The panel and the label of a run."""
     if cell.run is linear:
-        return "airline", "logistic regression"
+        return "airline", LINEAR
     label = cell.arguments["method"].upper()
     if cell.arguments["site_step"] == "paper":
         label += ", ρ = s/n"
@@ -168,7 +169,8 @@ def text(runs: Runs, stem: str) -> str:
             f"# {TITLE}\n",
             f"Mean over 10,000 test rows, m = {INDUCING}. Looking at the test rows is not timed. "
             "The peak is that of the whole process, libraries and data included. "
-            "The paper shows a plot and prints no numbers.\n",
+            "The paper shows a plot and prints no numbers. "
+            "The airline plot ends a little above logistic regression: what is worse is cut off.\n",
             f"![Curves, and memory of the sites]({stem}.png)\n",
             markdown_table(header, lines),
         ]
@@ -181,7 +183,7 @@ def _megabytes(size: int | None) -> str:
 
 def plot(runs: Runs, stem: Path) -> list[Path]:
     """A panel for each set and mode, and the memory of the sites in the last."""
-    from matplotlib.ticker import ScalarFormatter
+    from matplotlib.ticker import NullFormatter
 
     from sepgp.experiments.plots import COLOURS, MARKERS, drawing, images
 
@@ -191,35 +193,49 @@ def plot(runs: Runs, stem: Path) -> list[Path]:
                 if where != panel:
                     continue
                 seconds, _, nll = zip(*result["points"], strict=True)
-                if label == "logistic regression":
+                if label == LINEAR:
                     axis.axhline(nll[-1], color="black", linestyle=":", label=label)
                     continue
-                method = label[:3].strip(",").lower()
+                method = label.split(",")[0].lower()
                 axis.plot(
                     seconds,
                     nll,
                     marker=MARKERS[method],
                     markersize=4,
                     color=COLOURS[method],
-                    linestyle="--" if "ρ" in label else "-",
+                    linestyle="-" if label == label.split(",")[0] else "--",
                     label=label,
                 )
             axis.set_xscale("log")
-            axis.set_yscale("log")
+            axis.xaxis.set_major_formatter("{x:g}")
             axis.set_title(title)
             axis.set_xlabel("training time in seconds")
             axis.set_ylabel("negative test log-likelihood")
-            for formatted in (axis.xaxis, axis.yaxis):
-                formatted.set_major_formatter(ScalarFormatter())
-            axis.yaxis.set_minor_formatter(ScalarFormatter())
             axis.legend()
-        low = min(
-            nll for (panel, _), r in runs.items() if panel != "airline" for _, _, nll in r["points"]
-        )
-        for axis in axes[0]:
-            axis.set_ylim(0.9 * low, 0.8)
+        for axis in axes[0]:  # the same scales, so that the two modes can be compared
+            axis.set_xlim(_limits(runs, "mnist", 0))
+            axis.set_yscale("log")
+            low, high = _limits(runs, "mnist", 2)
+            axis.set_ylim(low, min(high, 1.0))
+            axis.yaxis.set_major_formatter("{x:g}")
+            axis.yaxis.set_minor_formatter("{x:.2g}")
+        low, _ = _limits(runs, "airline", 2)
+        axes[1, 0].set_ylim(low, 1.07 * runs["airline", LINEAR]["points"][0][2])
+        axes[1, 0].xaxis.set_minor_formatter(NullFormatter())
         _plot_memory(axes[1, 1], runs)
     return images(stem)
+
+
+def _limits(runs: Runs, name: str, column: int) -> tuple[float, float]:
+    """Of a column of the points of a set in all modes, with some room."""
+    values = [
+        point[column]
+        for (panel, label), result in runs.items()
+        if panel.startswith(name) and label != LINEAR
+        for point in result["points"]
+    ]
+    room = 1.1 if name == "mnist" else 1.005
+    return min(values) / room, max(values) * room
 
 
 def _plot_memory(axis: Any, runs: Runs) -> None:

@@ -25,6 +25,18 @@ def images(stem: Path) -> list[Path]:
     return [stem.with_suffix(suffix) for suffix in (".png", ".svg")]
 
 
+def matplotlib() -> Any:
+    """The library that draws, or one sentence that says how to install it."""
+    try:
+        import matplotlib
+        import matplotlib.figure
+    except ImportError as error:
+        raise ImportError(
+            f"{error.name} is needed to draw; install it by `pip install 'sepgp[paper]'`."
+        ) from error
+    return matplotlib
+
+
 @contextmanager
 def drawing(
     stem: Path, rows: int, columns: int, width: float, height: float, **options: Any
@@ -33,15 +45,9 @@ def drawing(
 
     `options` go to `Figure.subplots`.
     """
-    try:
-        import matplotlib
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError(
-            f"{error.name} is needed to draw; install it by `pip install 'sepgp[paper]'`."
-        ) from error
-    with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(width, height), layout="constrained")
+    library = matplotlib()
+    with library.rc_context(STYLE):
+        figure = library.figure.Figure(figsize=(width, height), layout="constrained")
         yield figure, figure.subplots(rows, columns, squeeze=False, **options)
         for path in images(stem):
             figure.savefig(path, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else {})

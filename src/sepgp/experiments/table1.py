@@ -300,5 +300,9 @@ def plot(rows: list[Row], stem: Path) -> list[Path]:
             axis.set_ylabel("negative test log-likelihood")
         for axis in axes[1]:
             axis.set_xlabel("inducing points, share of rows")
-        figure.legend(*axes[0, 1].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+        handles = dict(zip(*reversed(axes[0, 1].get_legend_handles_labels()), strict=True))
+        labels = sorted(handles, key=lambda label: label.split(",")[0])  # a column for each method
+        figure.legend(
+            [handles[label] for label in labels], labels, loc="outside lower center", ncols=3
+        )
     return images(stem)
