@@ -61,7 +61,13 @@ def test_list_of_data_sets(capsys, tmp_path, monkeypatch):
     assert code == 0
     assert all(name in out for name in CATALOGUE)
     assert "2,127,066" in out
-    assert [line.split("│")[5].strip() for line in out.splitlines() if "│ heart" in line] == ["yes"]
+    here = {
+        line.split()[0]: line.split()[3]
+        for line in out.splitlines()
+        if line.split()[0] in CATALOGUE
+    }
+    assert [name for name in here if here[name] == "yes"] == ["heart"]
+    assert "sepgp data fetch pima" in " ".join(out.split())
 
 
 def test_unknown_data_set(capsys):

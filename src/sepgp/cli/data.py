@@ -45,12 +45,18 @@ def _list(folder: Path | None) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from sepgp.data.catalogue import CATALOGUE
+    from sepgp.data.catalogue import CATALOGUE, command
 
     place = folder or os.environ.get("SEPGP_DATA")
-    table = Table("name", "rows", "features", "y = 1", "here", "licence", "source")
+    table = Table("name", "rows", "features", "here", "y = 1, source and licence", box=None)
+    for column in table.columns[:4]:
+        column.no_wrap = True
     for entry in CATALOGUE.values():
-        here = "yes" if place and (Path(place) / entry.file).is_file() else "no"
+        here = bool(place and (Path(place) / entry.file).is_file())
+        about = f"{entry.meaning}. From {entry.source}. Licence: {entry.licence}."
+        way = command(entry)
+        if way and not here:
+            about += f" To get it: {way}."
         size = f"{entry.rows:,}", str(len(entry.features))
-        table.add_row(entry.name, *size, entry.meaning, here, entry.licence, entry.source)
+        table.add_row(entry.name, *size, "yes" if here else "no", about)
     Console().print(table)

@@ -260,9 +260,11 @@ def _verified(path: Path, entry: DataSet) -> BytesIO:
     try:
         content = path.read_bytes()
     except OSError as error:
+        way = command(entry)
         raise InvalidData(
-            f"{path} cannot be read ({error.strerror}); {_remedy(entry)} (it is made "
-            f"from {entry.source})."
+            f"{path} cannot be read ({error.strerror}); put {entry.file} there or set SEPGP_DATA "
+            f"to the folder that has it{f', or run `{way}`' if way else ''} "
+            f"(it is made from {entry.source})."
         ) from None
     found = hashlib.sha256(content).hexdigest()
     if found not in (entry.sha256, _stored_checksum(path)):
@@ -273,13 +275,11 @@ def _verified(path: Path, entry: DataSet) -> BytesIO:
     return BytesIO(content)
 
 
-def _remedy(entry: DataSet) -> str:
-    remedy = f"put {entry.file} there, or set SEPGP_DATA to the folder that has it"
+def command(entry: DataSet) -> str | None:
+    """The command that gets or makes the file of a data set, where there is one."""
     if entry.name == "airline":
-        return f"{remedy}, or make it by `sepgp data airline`"
-    if entry.openml is not None:
-        return f"{remedy}, or get it by `sepgp data fetch {entry.name}`"
-    return remedy
+        return "sepgp data airline"
+    return None if entry.openml is None else f"sepgp data fetch {entry.name}"
 
 
 def _stored_checksum(path: Path) -> str | None:
