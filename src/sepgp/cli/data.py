@@ -1,0 +1,62 @@
+"""`sepgp data`: the catalogue of data sets."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sepgp.cli.options import Data
+
+app = typer.Typer()
+
+
+@app.callback(invoke_without_command=True)
+def data(context: typer.Context, data: Data = None) -> None:
+    """List the data sets that the experiments use, or get one of them."""
+    if context.invoked_subcommand is None:
+        _list(data)
+
+
+@app.command()
+def fetch(
+    name: Annotated[str, typer.Argument(help="A data set that OpenML has.")], data: Data = None
+) -> None:
+    """Download a data set from OpenML into the folder."""
+    from sepgp.data.openml import fetch
+
+    typer.echo(fetch(name, data))
+
+
+@app.command()
+def airline(
+    flights: Annotated[Path, typer.Argument(help="2008.csv, plain or compressed.")],
+    planes: Annotated[Path, typer.Argument(help="plane-data.csv.")],
+    data: Data = None,
+) -> None:
+    """Build the airline data set from two files of the ASA Data Expo 2009."""
+    from sepgp.data.airline import build
+
+    typer.echo(build(flights, planes, data))
+
+
+def _list(folder: Path | None) -> None:
+    import os
+
+    from rich.console import Console
+    from rich.table import Table
+
+    from sepgp.data.catalogue import CATALOGUE, command
+
+    place = folder or os.environ.get("SEPGP_DATA")
+    table = Table("name", "rows", "features", "here", "y = 1, source and licence", box=None)
+    for column in table.columns[:4]:
+        column.no_wrap = True
+    for entry in CATALOGUE.values():
+        here = bool(place and (Path(place) / entry.file).is_file())
+        about = f"{entry.meaning}. From {entry.source}. Licence: {entry.licence}."
+        way = command(entry)
+        if way and not here:
+            about += f" To get it: {way}."
+        size = f"{entry.rows:,}", str(len(entry.features))
+        table.add_row(entry.name, *size, "yes" if here else "no", about)
+    Console().print(table)

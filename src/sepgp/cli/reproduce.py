@@ -1,0 +1,109 @@
+"""`sepgp reproduce`: the experiments of the paper."""
+
+import os
+from contextlib import closing
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sepgp.cli.options import Data
+from sepgp.errors import InvalidParameter
+
+app = typer.Typer(no_args_is_help=True, help="Repeat an experiment of the paper.")
+
+Out = Annotated[Path, typer.Option(help="Folder for the results; made if it is not there.")]
+Jobs = Annotated[
+    int | None, typer.Option(min=1, help="Processes at a time; all cores when not given.")
+]
+Quick = Annotated[bool, typer.Option("--quick", help="A small version that takes minutes.")]
+
+
+@app.command()
+def table1(
+    data: Data = None, out: Out = Path("reproduction"), jobs: Jobs = None, quick: Quick = False
+) -> None:
+    """Seven UCI sets, ADF, EP and SEP, three numbers of inducing points."""
+    _reproduce("table1", data, out, jobs, quick)
+
+
+@app.command()
+def figure2(
+    data: Data = None, out: Out = Path("reproduction"), jobs: Jobs = None, quick: Quick = False
+) -> None:
+    """MNIST and airline delays: negative log-likelihood against training time, and memory."""
+    _reproduce("figure2", data, out, jobs, quick)
+
+
+@app.command()
+def figure3(
+    data: Data = None, out: Out = Path("reproduction"), jobs: Jobs = None, quick: Quick = False
+) -> None:
+    """MNIST: numbers of rows and of inducing points."""
+    _reproduce("figure3", data, out, jobs, quick)
+
+
+def _reproduce(name: str, data: Path | None, out: Path, jobs: int | None, quick: bool) -> None:
+    """Run the cells that are not finished yet, with a progress bar, and write the outputs."""
+    from rich.console import Console
+
+    from sepgp.experiments import cells, plots
+
+    plots.matplotlib()  # now, not after hours of work
+    experiment: Any = import_module(f"sepgp.experiments.{name}")
+    grid = experiment.cells(quick)
+    stem = out / (f"{name}-quick" if quick else name)
+    folder = stem.with_suffix(".cells")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidParameter(
+            f"--out={out} cannot hold the results ({error.strerror}); name another folder."
+        ) from None
+    console = Console(stderr=True)
+    done = cells.finished(grid, folder)
+    if done:
+        console.print(f"{len(done)} of {len(grid)} cells are finished already; going on.")
+    try:
+        _run(console, grid, done, folder, data, jobs or os.cpu_count() or 1)
+    except KeyboardInterrupt:
+        kept = len(cells.finished(grid, folder))
+        console.print(
+            f"Stopped. {kept} of {len(grid)} cells are kept in {folder}; "
+            "the same command goes on from there."
+        )
+        raise typer.Exit(130) from None
+    for path in experiment.report(grid, cells.finished(grid, folder), stem):
+        typer.echo(path)
+
+
+def _run(
+    console: Any, grid: list[Any], done: dict[str, Any], folder: Path, data: Path | None, jobs: int
+) -> None:
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    from sepgp.experiments import cells
+
+    columns = [
+        BarColumn(),
+        TextColumn("{task.fields[done]} of {task.fields[all]} cells"),
+        TimeElapsedColumn(),
+        TextColumn("gone,"),
+        TimeRemainingColumn(),
+        TextColumn("left"),
+    ]
+    left = [cell for cell in grid if cell.name not in done]
+    with Progress(*columns, console=console, speed_estimate_period=600) as bar:
+        task = bar.add_task(
+            "", total=sum(cell.cost for cell in left), done=len(done), all=len(grid)
+        )
+        with closing(cells.run(left, folder, data, jobs)) as finishing:
+            for number, cell in enumerate(finishing, len(done) + 1):
+                bar.update(task, advance=cell.cost, done=number)

@@ -1,0 +1,151 @@
+"""Figure 3: MNIST with more and more training rows and inducing points, in minibatches.
+
+Every run makes the same number of steps with batches of the same size, so runs with equally many
+inducing points cost the same, however many rows they have.
+"""
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from sepgp.experiments.cells import Cell, Result
+from sepgp.experiments.pages import markdown_table, write_csv, write_text
+from sepgp.experiments.paper import METHODS
+
+TITLE = "Figure 3: MNIST, training rows and inducing points"
+ROWS = (1_000, 3_000, 10_000, 20_000)
+INDUCING = (50, 100, 200, 400)
+BATCH = 200
+STEPS = 400
+SETTINGS: dict[str, Any] = {"kernel": "rbf"}
+FIELDS = ("nll", "error", "seconds", "state_size")
+
+
+def cells(quick: bool = False) -> list[Cell]:
+    """A cell is one run. The quick run has fewer sizes and 250 steps."""
+    return [
+        Cell(
+            f"{rows}-{inducing}-{method}",
+            fit,
+            {"rows": rows, "inducing": inducing, "method": method}
+            | {"steps": 250 if quick else STEPS, "batch": BATCH, "settings": SETTINGS},
+            cost=1 + (inducing / 100) ** 1.5,
+        )
+        for inducing in ((50, 200) if quick else INDUCING)
+        for rows in ((1_000, 20_000) if quick else ROWS)
+        for method in METHODS
+    ]
+
+
+def fit(
+    data: Path | None,
+    rows: int,
+    inducing: int,
+    method: str,
+    steps: int,
+    batch: int,
+    settings: dict[str, Any],
+) -> Result:
+    """Train on the first rows of a random order of MNIST, and look at its 10,000 test rows."""
+    from sepgp.classifier import GPClassifier
+    from sepgp.experiments.splits import large_split, mean_nll
+
+    X, y, X_test, y_test = large_split("mnist", data, rows)
+    model = GPClassifier(
+        method=method,
+        n_inducing=inducing,
+        batch_size=batch,
+        max_iter=steps,
+        random_state=0,
+        **settings,
+    )
+    begin = time.process_time()
+    model.fit(X, y)
+    seconds = time.process_time() - begin
+    log_p = model.predict_log_proba(X_test)
+    return {
+        "nll": mean_nll(log_p, y_test),
+        "error": float((log_p.argmax(1) != y_test).mean()),
+        "seconds": seconds,
+        "state_size": int(model.history_["state_size"][-1]),
+    }
+
+
+def report(grid: list[Cell], results: Mapping[str, Result], stem: Path) -> list[Path]:
+    """Write the numbers, a plot and a page; return their paths."""
+    keys = ("rows", "inducing", "method")
+    numbers = [
+        [*(cell.arguments[key] for key in keys), *(results[cell.name][f] for f in FIELDS)]
+        for cell in grid
+    ]
+    table = write_csv(stem.with_suffix(".csv"), (*keys, *FIELDS), numbers)
+    nll = {
+        (cell.arguments["rows"], cell.arguments["inducing"], cell.arguments["method"]): results[
+            cell.name
+        ]["nll"]
+        for cell in grid
+    }
+    plots = plot(nll, stem)
+    page = write_text(stem.with_suffix(".md"), text(nll, grid[0].arguments["steps"], stem.name))
+    return [table, *plots, page]
+
+
+NLL = dict[tuple[int, int, str], float]
+"""By training rows, inducing points and method."""
+
+
+def _sizes(nll: NLL) -> tuple[list[int], list[int]]:
+    return sorted({rows for rows, _, _ in nll}), sorted({inducing for _, inducing, _ in nll})
+
+
+def text(nll: NLL, steps: int, stem: str) -> str:
+    """The page: the numbers, and how far ADF and SEP are from EP."""
+    sizes, points = _sizes(nll)
+    lines = [
+        [f"{n:,}", str(m), *(f"{nll[n, m, method]:.4f}" for method in METHODS)]
+        + [f"{nll[n, m, method] - nll[n, m, 'ep']:+.4f}" for method in ("adf", "sep")]
+        for m in points
+        for n in sizes
+    ]
+    header = ["n", "m", *(method.upper() for method in METHODS), "ADF − EP", "SEP − EP"]
+    return "\n".join(
+        [
+            f"# {TITLE}\n",
+            f"Negative log-likelihood of the 10,000 test rows after {steps:,} steps with "
+            f"minibatches of {BATCH} rows. The paper shows a plot and prints no numbers.\n",
+            f"![Negative log-likelihood against training rows]({stem}.png)\n",
+            markdown_table(header, lines),
+        ]
+    )
+
+
+def plot(nll: NLL, stem: Path) -> list[Path]:
+    """A panel for each number of inducing points: a line for each method."""
+    from matplotlib.ticker import NullFormatter, ScalarFormatter
+
+    from sepgp.experiments.plots import COLOURS, MARKERS, drawing, images
+
+    sizes, points = _sizes(nll)
+    width = 2.8 * len(points) + 0.6
+    with drawing(stem, 1, len(points), width, height=3.6, sharey=True) as (_, axes):
+        for axis, m in zip(axes[0], points, strict=True):
+            for method in METHODS:
+                axis.plot(
+                    sizes,
+                    [nll[n, m, method] for n in sizes],
+                    marker=MARKERS[method],
+                    color=COLOURS[method],
+                    label=method.upper(),
+                )
+            axis.set_xscale("log")
+            axis.set_yscale("log")
+            axis.set_xticks(sizes, [f"{n // 1000}k" for n in sizes])
+            axis.xaxis.set_minor_formatter(NullFormatter())
+            axis.yaxis.set_major_formatter(ScalarFormatter())
+            axis.yaxis.set_minor_formatter(ScalarFormatter())
+            axis.set_title(f"m = {m}")
+            axis.set_xlabel("training rows n")
+        axes[0, 0].set_ylabel("negative test log-likelihood")
+        axes[0, 0].legend()
+    return images(stem)

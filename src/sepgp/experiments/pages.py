@@ -1,0 +1,37 @@
+"""Tables and pages as files."""
+
+import csv
+import os
+from collections.abc import Iterable, Sequence
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+
+def write_text(path: Path, text: str) -> Path:
+    """Write a text file in one go, so that no half of it is ever seen; return its path."""
+    partial = path.with_name(f"{path.name}.partial")
+    partial.write_text(text, encoding="utf-8")
+    os.replace(partial, path)
+    return path
+
+
+def write_csv(path: Path, header: Sequence[str], rows: Iterable[Iterable[Any]]) -> Path:
+    """Write a table with numbers of six digits; return its path."""
+    stream = StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(header)
+    for row in rows:
+        writer.writerow(f"{value:.6g}" if isinstance(value, float) else value for value in row)
+    return write_text(path, stream.getvalue())
+
+
+def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table in Markdown."""
+    lines = [header, ["---"] * len(header), *rows]
+    return "".join("| " + " | ".join(line) + " |\n" for line in lines)
+
+
+def signed(value: float) -> str:
+    """Three digits with the sign in front, and no zero before the point."""
+    return f"{value:+.3f}".replace("0.", ".", 1)

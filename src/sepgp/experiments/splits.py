@@ -1,0 +1,43 @@
+"""The large sets, split into rows to train with and 10,000 rows to test with."""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sepgp.data.catalogue import load
+
+TEST_ROWS = 10_000
+
+
+class Split(NamedTuple):
+    """Rows to train with, and rows to test with."""
+
+    X: NDArray[Any]
+    """Shape (n, d)."""
+    y: NDArray[np.int8]
+    """Labels 0 and 1, shape (n,)."""
+    X_test: NDArray[Any]
+    """Shape (t, d)."""
+    y_test: NDArray[np.int8]
+    """Shape (t,)."""
+
+
+def large_split(name: str, data: Path | None, rows: int | None = None) -> Split:
+    """A large set of the catalogue, its training rows in a random order that is always the same.
+
+    A set that comes with a split keeps it; of any other, random rows are for the test. With
+    `rows`, only the first so many rows of the random order are for training: a smaller number
+    gives a part of a larger one's.
+    """
+    X, y, _, n_train = load(name, data)
+    order = np.random.default_rng(0).permutation(n_train or len(y))
+    test = order[:TEST_ROWS] if n_train is None else np.arange(n_train, len(y))
+    train = (order[TEST_ROWS:] if n_train is None else order)[:rows]
+    return Split(X[train], y[train], X[test], y[test])
+
+
+def mean_nll(log_probabilities: NDArray[np.float64], y: NDArray[np.int8]) -> float:
+    """Mean negative log-likelihood of labels 0 and 1, shape (n,), for rows of shape (n, 2)."""
+    return float(-np.mean(log_probabilities[np.arange(len(y)), y]))

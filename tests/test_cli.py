@@ -1,0 +1,132 @@
+"""The command line: what it prints, and one sentence for every mistake."""
+
+import subprocess
+import sys
+
+import pytest
+
+from sepgp.cli.main import main
+from sepgp.data.catalogue import CATALOGUE
+from sepgp.experiments import cells, table1
+
+
+def run(capsys, *arguments):
+    """Exit code, standard output and standard error of a command."""
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    captured = capsys.readouterr()
+    return ended.value.code, captured.out, captured.err
+
+
+def complaint(capsys, *arguments):
+    """The sentence that a command ends with."""
+    code, out, error = run(capsys, *arguments)
+    assert code == 1
+    assert out == ""
+    sentence = error.splitlines()[-1]
+    assert sentence.startswith("Error: ")
+    assert sentence.endswith(".")
+    assert "Traceback" not in error
+    return sentence
+
+
+def test_help_does_not_wait_for_torch():
+    code = (
+        "import sys, sepgp.cli.main; print([m for m in ('torch', 'sklearn') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_python_m_sepgp():
+    command = [sys.executable, "-m", "sepgp", "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "reproduce" in done.stdout
+    assert "data" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "arguments", [["reproduce", "table2"], ["reproduce", "table1", "--jobs=0"]]
+)
+def test_wrong_usage(arguments, capsys):
+    code, _, error = run(capsys, *arguments)
+    assert code == 2
+    assert "Traceback" not in error
+
+
+def test_list_of_data_sets(capsys, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    (tmp_path / "heart.parquet").touch()
+    code, out, _ = run(capsys, "data", "--data", str(tmp_path))
+    assert code == 0
+    assert all(name in out for name in CATALOGUE)
+    assert "2,127,066" in out
+    here = {
+        line.split()[0]: line.split()[3]
+        for line in out.splitlines()
+        if line.split()[0] in CATALOGUE
+    }
+    assert [name for name in here if here[name] == "yes"] == ["heart"]
+    assert "sepgp data fetch pima" in " ".join(out.split())
+
+
+def test_unknown_data_set(capsys):
+    assert "There is no data set 'titanic'" in complaint(capsys, "data", "fetch", "titanic")
+
+
+def test_missing_data(capsys, tmp_path):
+    folder = tmp_path / "none"
+    sentence = complaint(
+        capsys, "reproduce", "table1", "--quick", f"--data={folder}", f"--out={tmp_path}"
+    )
+    assert str(folder / "australian.parquet") in sentence
+    assert "sepgp data fetch australian" in sentence
+
+
+def test_missing_library_is_told_at_once(capsys, monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    sentence = complaint(capsys, "reproduce", "figure3", f"--out={tmp_path}")
+    assert "pip install 'sepgp[paper]'" in sentence
+
+
+def test_out_is_a_file(capsys, tmp_path):
+    (tmp_path / "out").touch()
+    sentence = complaint(capsys, "reproduce", "table1", f"--out={tmp_path / 'out'}")
+    assert "out" in sentence
+
+
+@pytest.fixture
+def tiny(monkeypatch):
+    """Table 1 with two sets, two splits, three iterations, and m = 15 % alone."""
+    grid = [
+        cell._replace(arguments=cell.arguments | {"iterations": 3})
+        for cell in table1.cells(quick=True)
+        if cell.arguments["share"] == 15 and cell.arguments["name"] in ("crabs", "heart")
+    ]
+    monkeypatch.setattr(table1, "cells", lambda quick: grid)
+    return grid
+
+
+def test_run_goes_on_where_it_was_stopped(capsys, tiny, data_dir, tmp_path, monkeypatch):
+    """A whole run, interrupted after five cells and started again."""
+    command = ["reproduce", "table1", f"--data={data_dir}", f"--out={tmp_path}", "--jobs=2"]
+    honest = cells.run
+
+    def interrupted(grid, *arguments):
+        yield from honest(grid[:5], *arguments)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cells, "run", interrupted)
+    code, out, error = run(capsys, *command)
+    assert code == 130
+    assert out == ""
+    assert f"5 of {len(tiny)} cells are kept" in " ".join(error.split())
+    assert not list(tmp_path.glob("*.csv"))
+
+    monkeypatch.setattr(cells, "run", honest)
+    code, out, error = run(capsys, *command)
+    assert code == 0
+    assert f"5 of {len(tiny)} cells are finished already" in " ".join(error.split())
+    suffixes = [".csv", "_fits.csv", ".png", ".svg", ".md"]
+    assert out.split() == [str(tmp_path / f"table1{suffix}") for suffix in suffixes]
+    assert len(cells.finished(tiny, tmp_path / "table1.cells")) == len(tiny)

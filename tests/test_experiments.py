@@ -1,0 +1,254 @@
+"""The experiments: cells that survive, the paper's numbers, and a tiny run of each."""
+
+import csv
+import json
+import signal
+import subprocess
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+from statistics import fmean, stdev
+
+import numpy as np
+import pytest
+from quick import blobs
+from slow_cells import CELLS, fails
+
+from sepgp import InvalidData
+from sepgp.experiments import cells, curves, figure2, figure3, paper, splits, table1
+from sepgp.experiments.cells import Cell, CellFailed
+from sepgp.experiments.splits import Split
+
+HERE = Path(__file__).parent
+
+
+# ------------------------------------------------------------------------- cells
+
+
+def wait_for(condition, seconds=60.0):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.01)
+
+
+def alive(pid):
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks at processes in /proc")
+def test_kill_loses_only_the_cell_under_way(tmp_path):
+    command = [sys.executable, str(HERE / "slow_cells.py"), str(tmp_path)]
+    process = subprocess.Popen(command)
+    wait_for(lambda: len(cells.finished(CELLS, tmp_path)) >= 2)
+    children = {r["pid"] for r in cells.finished(CELLS, tmp_path).values()}
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    wait_for(lambda: not any(alive(pid) for pid in children))
+    time.sleep(0.6)  # a worker that had not followed would now write its cell
+    before = cells.finished(CELLS, tmp_path)
+    assert 2 <= len(before) <= 3
+    rest = [cell for cell in CELLS if cell.name not in before]
+    with closing(cells.run(rest, tmp_path, None, jobs=2)) as finishing:
+        assert {cell.name for cell in finishing} == {cell.name for cell in rest}
+    after = cells.finished(CELLS, tmp_path)
+    assert list(after) == [cell.name for cell in CELLS]
+    assert all(after[name] == result for name, result in before.items())
+    assert [result["number"] for result in after.values()] == list(range(6))
+
+
+@pytest.mark.parametrize("content", ["", '{"made_by"', "[]", "{}"])
+def test_damaged_cell_does_not_count(content, tmp_path):
+    (tmp_path / "cell-0.json").write_text(content)
+    assert cells.finished(CELLS, tmp_path) == {}
+
+
+def test_cell_of_other_arguments_does_not_count(tmp_path):
+    cell = CELLS[0]
+    made_by = {"version": "0", "arguments": cell.arguments}
+    (tmp_path / "cell-0.json").write_text(json.dumps({"made_by": made_by, "result": {}}))
+    assert cells.finished([cell], tmp_path) == {}
+
+
+@pytest.mark.parametrize(
+    ("kind", "error", "message"),
+    [
+        ("data", InvalidData, "heart.parquet cannot be read"),
+        ("dies", CellFailed, "ended without a result"),
+        ("other", CellFailed, "ZeroDivisionError: by nothing"),
+    ],
+)
+def test_failure_reaches_the_caller(kind, error, message, tmp_path):
+    cell = Cell("bad", fails, {"kind": kind})
+    with pytest.raises(error, match=message):
+        list(cells.run([cell], tmp_path, None, jobs=1))
+    assert list(tmp_path.iterdir()) == []
+
+
+# ------------------------------------------------------------------------ table 1
+
+
+def test_the_paper_has_63_cells():
+    assert sum(len(row) for row in paper.NLL.values()) == 63
+    assert paper.NLL["sonar"][50, "ep"] == (0.29, 0.09)
+    assert paper.NLL["pima"][25, "adf"] == (0.58, 0.10)
+    assert paper.SECONDS[15, "sep"].mean == 18.8
+
+
+def test_grid_of_table1():
+    grid = table1.cells()
+    assert len(grid) == len({cell.name for cell in grid}) == 8 * 3 * 3 * 20
+    assert len(table1.cells(quick=True)) == 8 * 2 * 3 * 2
+
+
+def made_results(grid):
+    random = np.random.default_rng(0)
+    return {
+        cell.name: {"nll": random.uniform(), "error": 0.1, "seconds": 2.0, "log_evidence": -1.0}
+        for cell in grid
+    }
+
+
+def test_summary_of_table1():
+    grid = table1.cells()
+    results = made_results(grid)
+    rows = table1.summary(grid, results)
+    assert len(rows) == 72
+    nll = [results[f"heart-25-ep-{split:02d}"]["nll"] for split in range(20)]
+    row = next(r for r in rows if (r.set, r.share, r.method) == ("heart", 25, "ep"))
+    assert row.nll == pytest.approx(fmean(nll))
+    assert row.deviation == pytest.approx(stdev(nll))
+    assert row.standard_error == pytest.approx(stdev(nll) / 20**0.5)
+    assert (row.paper_nll, row.paper_deviation) == (0.41, 0.12)
+    assert row.near == (fmean(nll) <= 0.43)
+    assert sum(r.paper_nll is None for r in rows) == 9  # Australian with its own class
+    average = next(a for a in table1.averages(rows) if (a.share, a.method) == (50, "sep"))
+    assert average.paper_nll == pytest.approx((0.63 + 0.11 + 0.06 + 0.40 + 0.27 + 0.49 + 0.33) / 7)
+    own = [r.nll for r in rows if (r.share, r.method) == (50, "sep") and r.paper_nll is not None]
+    assert average.nll == pytest.approx(fmean(own))
+    assert average.seconds == 2.0
+
+
+def test_page_of_table1(tmp_path):
+    grid = table1.cells(quick=True)
+    paths = table1.report(grid, made_results(grid), tmp_path / "table1")
+    assert_outputs_open(paths)
+    with (tmp_path / "table1.csv").open() as file:
+        assert len(list(csv.DictReader(file))) == 48
+    with (tmp_path / "table1_fits.csv").open() as file:
+        assert len(list(csv.DictReader(file))) == len(grid)
+    page = (tmp_path / "table1.md").read_text(encoding="utf-8")
+    assert ".69 ± .07" in page  # Australian, EP, m = 15 %
+    assert "of 42 cells" in page
+
+
+def test_fit_of_table1(data_dir):
+    cell = next(c for c in table1.cells() if c.name == "crabs-15-sep-03")
+    result = cell.run(data=data_dir, **(cell.arguments | {"iterations": 5}))
+    assert 0 < result["nll"] < 1
+    assert result == pytest.approx(
+        cell.run(data=data_dir, **(cell.arguments | {"iterations": 5})) | {"seconds": 0},
+        abs=result["seconds"] + 1e-9,
+    )
+
+
+def assert_outputs_open(paths):
+    """All files are there and are what their names say."""
+    starts = {".png": b"\x89PNG", ".svg": b"<?xml", ".md": b"# ", ".csv": b""}
+    assert {path.suffix for path in paths} == set(starts)
+    for path in paths:
+        content = path.read_bytes()
+        assert len(content) > 100
+        assert content.startswith(starts[path.suffix])
+    page = next(path for path in paths if path.suffix == ".md").read_text(encoding="utf-8")
+    assert all(image.name in page for image in paths if image.suffix == ".png")
+    assert not any(path.name.endswith(".partial") for path in paths[0].parent.iterdir())
+
+
+# ---------------------------------------------------------------- figures 2 and 3
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Put 500 rows in two clouds in the place of the large sets."""
+    X, y = blobs(500, 3)
+
+    def large_split(name, data, rows=None):
+        return Split(X[:400][:rows], y[:400][:rows].astype(np.int8), X[400:], y[400:])
+
+    monkeypatch.setattr(splits, "large_split", large_split)
+    return large_split("mnist", None)
+
+
+def test_figure3(small, tmp_path):
+    grid = figure3.cells(quick=True)
+    assert len(grid) == len({cell.name for cell in grid}) == 12
+    assert len(figure3.cells()) == 48
+    changes = {"steps": 4, "batch": 50}
+    results = {
+        cell.name: cell.run(
+            data=None,
+            **(cell.arguments | changes),
+        )
+        for cell in grid
+        if cell.arguments["inducing"] == 50
+    }
+    sizes = {name.split("-")[2]: result["state_size"] for name, result in results.items()}
+    assert sizes["sep"] == sizes["adf"] < sizes["ep"]
+    assert all(0 < result["nll"] < 1 for result in results.values())
+    results |= {name.replace("-50-", "-200-"): result for name, result in results.items()}
+    paths = figure3.report(grid, results, tmp_path / "figure3")
+    assert_outputs_open(paths)
+
+
+def test_figure2(small, tmp_path):
+    grid = figure2.cells(quick=True)
+    assert len(grid) == len({cell.name for cell in grid}) == 11
+    changes = {"seconds": 0.1, "inducing": 10, "batch": 50, "looks": 4}
+    results = {
+        cell.name: cell.run(
+            data=None,
+            **(cell.arguments | (changes if "panel" in cell.arguments else {})),
+        )
+        for cell in grid
+    }
+    for name, result in results.items():
+        seconds, steps, nll = zip(*result["points"], strict=True)
+        assert list(seconds) == sorted(seconds)
+        assert list(steps) == sorted(steps)
+        assert 0 < nll[-1] < 1, name
+        assert result["peak_bytes"] is None or result["peak_bytes"] > 1e7
+    m, n = 10, 400
+    assert results["mnist-sep-0.02"]["site_bytes"] == 8 * (m * m + m)
+    assert results["mnist-ep-0.02"]["site_bytes"] == 8 * (m * m + m + n * (m + 2))
+    assert results["mnist-batch-ep-0.02"]["site_bytes"] == 8 * (m * m + m + 2 * n)
+    paths = figure2.report(grid, results, tmp_path / "figure2")
+    assert_outputs_open(paths)
+    page = (tmp_path / "figure2.md").read_text(encoding="utf-8")
+    assert "logistic regression" in page
+
+
+def test_curve_falls(small):
+    settings = curves.training.Settings(method="sep", max_iter=None, learning_rate=0.1)
+    points, state = curves.learning_curve(small, settings, 10, 50, np.geomspace(0.01, 0.5, 5))
+    assert points[-1].steps == state.iteration
+    assert points[-1].nll < points[0].nll
+
+
+def test_large_split_keeps_the_split_of_mnist(data_dir):
+    few, more = (splits.large_split("mnist", data_dir, rows) for rows in (100, 300))
+    assert few.X.shape == (100, 784)
+    np.testing.assert_array_equal(few.X, more.X[:100])
+    assert len(few.y_test) == 10_000
+    assert few.y_test.sum() == 5_074
+
+
+def test_random_test_rows_where_there_is_no_split(data_dir):
+    split = splits.large_split("nycflights13", data_dir)
+    assert len(split.y) == 273_853 - 10_000
+    assert len(split.X_test) == 10_000
