@@ -110,6 +110,8 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     feature_names_in_ : array of shape (d,), when X had column names
     encoding_ : Encoding or None
         How columns of a table became features; None for arrays and tables of plain numbers.
+    target_ : str or None
+        The column that held the labels.
     kernel_ : Kernel
         With its learned parameters; length-scales are in standardised units.
     inducing_points_ : array of shape (m, d)
@@ -177,6 +179,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
 
     classes_: NDArray[Any]
     encoding_: Encoding | None
+    target_: str | None
     _scaling: Scaling
     _Z: torch.Tensor
     _sites: training.Sites
@@ -226,7 +229,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
                     f"y has the classes {data.classes.tolist()}, but the model to go on from has "
                     f"{self.classes_.tolist()}; use the same labels or warm_start=False."
                 )
-            self.classes_ = data.classes
+            self.classes_, self.target_ = data.classes, target
             if not warm:
                 self._start(data, rng, None if checkpoint is None else checkpoint.start)
             source = self._source(data, seed)
@@ -276,6 +279,8 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
             validation.parameters(self)
             if not hasattr(self, "kernel_") and classes is not None:
                 self.classes_ = validation.two_classes(np.asarray(classes), "classes")
+            if target is not None or not hasattr(self, "target_"):
+                self.target_ = target
             if not inputs.is_source(X) and target is None and columns is None:
                 self._learn(X, y, sample_weight)
             else:

@@ -68,6 +68,7 @@ def save(model: GPClassifier, path: str | os.PathLike[str]) -> None:
         "names": [str(n) for n in getattr(model, "feature_names_in_", [])],
         "encoding": None if model.encoding_ is None else model.encoding_.to_json(),
         "tail": _finite(model._scaling.tail),
+        "target": model.target_,
         "n_seen": model._n_seen,
         "iteration": model._iteration,
         "log_evidence": model.log_evidence_,
@@ -111,6 +112,7 @@ def _model(tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> GPClassi
     model.encoding_ = None
     if header["encoding"] is not None:
         model.encoding_ = encoding_from_json(header["encoding"])
+    model.target_ = header["target"]
     model.n_features_in_ = int(header["n_features"])
     if header["names"]:
         model.feature_names_in_ = np.array(header["names"], dtype=object)

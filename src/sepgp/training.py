@@ -205,7 +205,8 @@ def train(
     with closing(source.batches(state.iteration)) as batches:
         for batch in batches:
             done = progress(settings, state.iteration - first + 1, time.perf_counter() - begin)
-            last = stop or done >= 1 or converged(settings, history, source)
+            finished = done >= 1 or converged(settings, history, source)
+            last = stop or finished
             rate = 0.0 if last else settings.learning_rate
             if settings.decay:
                 rate *= 0.5 * (1 + math.cos(math.pi * min(done, 1.0)))
@@ -223,8 +224,9 @@ def train(
             )
             history.append(record)
             stop = any([callback(record) for callback in callbacks])
-            if checkpoint is not None and (last or checkpoint.due):
-                checkpoint.save(state, history, record.seconds, finished=last)
+            # After a callback's stop comes one more step, which a run that goes on must not have.
+            if checkpoint is not None and (finished or (not last and (stop or checkpoint.due))):
+                checkpoint.save(state, history, record.seconds, finished)
             if last:
                 break
     return state, history

@@ -1,20 +1,26 @@
 """The command `sepgp`: its groups, and one sentence for every mistake."""
 
+import os
 import sys
 from collections.abc import Sequence
 
 import typer
 
-from sepgp.cli import data, reproduce
+from sepgp.cli import data, evaluate, info, predict, reproduce, train
 from sepgp.errors import InvalidData, InvalidParameter
 from sepgp.experiments.cells import CellFailed
 
 app = typer.Typer(
     help="Sparse Gaussian process classification by stochastic expectation propagation.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command()(train.train)
+app.command()(predict.predict)
+app.command()(evaluate.evaluate)
+app.command()(info.info)
+app.command()(train.update)
 app.add_typer(data.app, name="data")
 app.add_typer(reproduce.app, name="reproduce")
 
@@ -23,6 +29,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; a mistake of the user ends it with one sentence and exit code 1."""
     try:
         app(arguments)
-    except (InvalidData, InvalidParameter, CellFailed, ImportError, OSError) as error:
+    except BrokenPipeError:  # whoever read our output has had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)
+    except (InvalidData, InvalidParameter, CellFailed, ImportError, MemoryError, OSError) as error:
         print(f"Error: {error}", file=sys.stderr)
         sys.exit(1)

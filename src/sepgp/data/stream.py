@@ -159,8 +159,8 @@ class StreamSource:
         smaller, larger = divmod(self._survey.n_kept, self.batches_per_epoch)
         for number in range(self.batches_per_epoch):
             size = smaller + (number < larger)
-            # Training begins before the buffer is full: twice as much comes in as goes out.
-            wanted = min(self._capacity, max(self._first, size) + number * size)
+            # Training begins before the buffer is full: four times as much comes in as goes out.
+            wanted = min(self._capacity, max(self._first, size) + 3 * number * size)
             while buffer.count < wanted and (block := next(blocks, None)) is not None:
                 buffer.add(block)
             if buffer.count < size:

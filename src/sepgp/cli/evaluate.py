@@ -1,0 +1,86 @@
+"""`sepgp evaluate`: how good a model is on labelled rows."""
+
+import json as json_
+import math
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sepgp.cli.options import Model, Rows, Target
+from sepgp.cli.stdin import readable
+
+if TYPE_CHECKING:
+    from sepgp.classifier import GPClassifier
+    from sepgp.metrics import Estimate
+
+NAMES = {
+    "nll": "negative log-likelihood",
+    "error": "error",
+    "brier": "Brier score",
+    "ece": "calibration error (ECE)",
+    "auc": "area under the ROC curve",
+}
+
+
+def evaluate(
+    model: Model,
+    data: Rows,
+    target: Target = None,
+    json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
+) -> None:
+    """Say how good the probabilities are, with 95 % bootstrap intervals.
+
+    \b
+    sepgp evaluate loans.sepgp new-loans.csv
+    sepgp evaluate loans.sepgp new-loans.csv --json | jq .nll.value
+    """
+    from sepgp.cli.train import _target
+    from sepgp.data.rows import open_rows
+    from sepgp.models import load
+
+    fitted = load(model)
+    names = getattr(fitted, "feature_names_in_", None)
+    with readable(data) as path:
+        show(fitted, open_rows(path, _target(fitted, target), names), json, quiet=False)
+
+
+def show(model: "GPClassifier", rows: Any, json: bool, quiet: bool) -> None:
+    """Print the metrics of a model on rows with labels."""
+    import numpy as np
+
+    from sepgp.errors import InvalidData
+    from sepgp.metrics import metrics
+
+    logs, labels = [], []
+    for block in rows.blocks():
+        logs.append(model.predict_log_proba(block.X))
+        unknown = ~np.isin(block.y, model.classes_)
+        if unknown.any():
+            raise InvalidData(
+                f"{rows.name} has the label {block.y[unknown][0]!r}, but the classes of the model "
+                f"are {model.classes_.tolist()}; correct the label or drop the row."
+            )
+        labels.append(block.y == model.classes_[1])
+    if not logs:
+        raise InvalidData(f"{rows.name} has no rows; give a file that has some.")
+    log_p, y = np.concatenate(logs), np.concatenate(labels)
+    found = metrics(np.exp(log_p[:, 1]), log_p, y)
+    if json:
+        typer.echo(json_.dumps({name: _object(value) for name, value in found.items()}))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("", "", "95 % interval", box=None)
+    for name, value in found.items():
+        interval = f"{value.low:.4f} to {value.high:.4f}"
+        table.add_row(NAMES[name], f"{value.value:.4f}", interval)
+    if not quiet:
+        typer.echo(f"{len(y):,} rows of {rows.name}:")
+    Console().print(table)
+
+
+def _object(estimate: "Estimate") -> dict[str, float | None]:
+    """An estimate in terms of JSON, which has no NaN."""
+    values = estimate._asdict().items()
+    return {name: None if math.isnan(value) else value for name, value in values}

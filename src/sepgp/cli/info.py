@@ -1,0 +1,43 @@
+"""`sepgp info`: what a model file holds."""
+
+from typing import Any
+
+import typer
+
+from sepgp.cli.options import Model
+
+
+def info(model: Model) -> None:
+    """Say what a model is, what it was trained on, and which columns matter to it."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from sepgp.models import load
+    from sepgp.relevance import relevance
+
+    fitted = load(model)
+    facts = Table(box=None, show_header=False)
+    for name, value in _facts(fitted).items():
+        facts.add_row(name, value)
+    console = Console()
+    console.print(facts)
+    columns = Table("column", "relevance", box=None)
+    for name, share in sorted(relevance(fitted).items(), key=lambda item: -item[1])[:30]:
+        columns.add_row(name, f"{100 * share:5.1f} %  {'█' * round(30 * share)}")
+    typer.echo("")
+    console.print(columns)
+
+
+def _facts(model: Any) -> dict[str, str]:
+    history = model.history_
+    return {
+        "method": f"{model.method.upper()}, {model.dtype}",
+        "classes": " and ".join(str(label) for label in model.classes_.tolist()),
+        "target": getattr(model, "target_", None) or "not known",
+        "rows": f"{model._n_seen:,.0f}",
+        "columns": f"{model.n_features_in_}, as {model._Z.shape[1]} features",
+        "inducing points": str(len(model._Z)),
+        "kernel": repr(model.kernel_).replace("\n", " "),
+        "log evidence": f"{model.log_evidence_:,.1f}",
+        "training": f"{model.n_iter_} steps in {history['seconds'][-1]:.1f} s",
+    }

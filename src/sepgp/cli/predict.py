@@ -1,0 +1,83 @@
+"""`sepgp predict`: probabilities for the rows of a table."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sepgp.cli.options import Model, Rows
+from sepgp.cli.stdin import readable
+
+
+def predict(
+    model: Model,
+    data: Rows,
+    out: Annotated[
+        str, typer.Option(metavar="FILE", help="Parquet, CSV, or - for CSV to a pipe.")
+    ] = "predictions.parquet",
+) -> None:
+    """Write the probability, label, latent mean and standard deviation of every row.
+
+    The latent function f is what the probability comes from: a large standard deviation says that
+    the model has seen nothing like the row.
+
+    \b
+    sepgp predict loans.sepgp new-loans.csv --out predictions.csv
+    cat new-loans.csv | sepgp predict loans.sepgp - --out - | head
+    """
+    from sepgp.models import load
+
+    fitted = load(model)
+    with readable(data) as path:
+        _write(_tables(fitted, path), out)
+
+
+def _tables(model: Any, path: str) -> Iterator[Any]:
+    import numpy as np
+    import pyarrow as pa
+    from scipy.special import ndtr
+
+    blocks = model.predict_latent(path)  # opened now, so that a wrong path makes no file
+    return (
+        pa.table(
+            {
+                "probability": ndtr(mean / np.sqrt(1 + variance)),
+                "label": pa.array(model.classes_[(mean > 0).astype(int)]),
+                "mean": mean,
+                "sd": np.sqrt(variance),
+            }
+        )
+        for mean, variance in blocks
+    )
+
+
+def _write(tables: Iterator[Any], out: str) -> None:
+    """Write tables one after the other; a file appears when it is whole."""
+    import pyarrow.csv as pa_csv
+    import pyarrow.parquet as pq
+
+    from sepgp.errors import WriteFailed, reason
+
+    first = next(tables)
+    if out == "-":
+        with pa_csv.CSVWriter(sys.stdout.buffer, first.schema) as writer:
+            writer.write_table(first)
+            for table in tables:
+                writer.write_table(table)
+        return
+    make = pa_csv.CSVWriter if out.lower().endswith(".csv") else pq.ParquetWriter
+    temporary = Path(f"{out}.part")
+    try:
+        with make(temporary, first.schema) as writer:
+            writer.write_table(first)
+            for table in tables:
+                writer.write_table(table)
+        temporary.replace(out)
+    except OSError as error:
+        raise WriteFailed(
+            f"{out} cannot be written ({reason(error)}); choose another place."
+        ) from error
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -1,0 +1,238 @@
+"""Every command as a user runs it: a process, its output, its exit code."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
+
+import sepgp
+from sepgp import metrics
+from sepgp.data.parts import Part
+from sepgp.data.rows import open_rows
+
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "120"}
+
+
+def run(*arguments, **options):
+    """Run `sepgp` with these arguments."""
+    command = [sys.executable, "-m", "sepgp", *map(str, arguments)]
+    given = {"capture_output": True, "text": True, "env": ENVIRONMENT} | options
+    return subprocess.run(command, check=False, **given)
+
+
+def assert_one_line(done, match: str, code: int = 1) -> None:
+    """A mistake: one line on standard error, no traceback, this exit code."""
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    lines = done.stderr.strip().split("\n")
+    assert match in lines[-1], done.stderr
+    assert len(lines) == 1, done.stderr
+
+
+def loans(n: int, seed: int) -> pd.DataFrame:
+    """A table with numbers, text, dates, truth values and holes."""
+    random = np.random.default_rng(seed)
+    table = pd.DataFrame(
+        {
+            "age": random.integers(18, 80, n),
+            "income": random.lognormal(10, 1, n).round(2),
+            "city": random.choice(["Paris", "Rome", "Oslo, east"], n),
+            "since": pd.Timestamp("2015-01-01") + pd.to_timedelta(random.integers(0, 3000, n), "D"),
+            "member": random.random(n) < 0.5,
+        }
+    )
+    f = (table["age"] - 50) / 15 + 1.5 * (table["city"] == "Rome") + random.normal(size=n)
+    table["defaulted"] = np.where(f > 0, "yes", "no")
+    table.loc[random.random(n) < 0.1, "income"] = np.nan
+    table.loc[random.random(n) < 0.1, "city"] = None
+    return table
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with tables and a trained model, by the command."""
+    path = tmp_path_factory.mktemp("loans")
+    loans(400, 0).to_csv(path / "loans.csv", index=False)
+    loans(100, 1).to_csv(path / "new.csv", index=False)
+    loans(100, 1).to_parquet(path / "new.parquet")
+    done = run("train", path / "loans.csv", "--target", "defaulted", "--out", path / "m.sepgp",
+               "--inducing", 10, "--steps", 50)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "SEP with 10 inducing points" in done.stderr
+    assert "negative log-likelihood" in done.stdout
+    return path
+
+
+def test_a_model_is_described(folder) -> None:
+    done = run("info", folder / "m.sepgp")
+    assert done.returncode == 0
+    assert "no and yes" in done.stdout
+    assert "defaulted" in done.stdout
+    assert set(["age", "income", "city", "since", "member"]) <= set(done.stdout.split())
+
+
+def test_predictions_are_those_of_the_library(folder) -> None:
+    for name in ("p.parquet", "p.csv"):
+        done = run("predict", folder / "m.sepgp", folder / "new.csv", "--out", folder / name)
+        assert done.returncode == 0, done.stderr
+    model = sepgp.load(folder / "m.sepgp")
+    (expected,) = model.predict_proba(folder / "new.csv")
+    for table in (pq.read_table(folder / "p.parquet").to_pandas(), pd.read_csv(folder / "p.csv")):
+        assert list(table) == ["probability", "label", "mean", "sd"]
+        assert_allclose(table["probability"], expected[:, 1], rtol=1e-12)
+        assert_array_equal(table["label"], model.classes_[expected.argmax(1)])
+    assert not list(folder.glob("*.part"))
+
+
+def test_predictions_go_through_a_pipe(folder) -> None:
+    content = (folder / "new.csv").read_text()
+    done = run("predict", folder / "m.sepgp", "-", "--out", "-", input=content)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("\n") == 101
+    assert done.stdout.startswith('"probability"')
+
+
+def test_a_reader_that_has_had_enough_is_no_error(folder) -> None:
+    command = f"{sys.executable} -m sepgp predict m.sepgp new.csv --out - | head -1 >/dev/null"
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=folder, env=ENVIRONMENT, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert done.stderr == ""
+
+
+def test_metrics_are_those_of_scikit_learn(folder) -> None:
+    done = run("evaluate", folder / "m.sepgp", folder / "new.parquet", "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    model = sepgp.load(folder / "m.sepgp")
+    table = pd.read_parquet(folder / "new.parquet")
+    p, y = model.predict_proba(table)[:, 1], table["defaulted"] == "yes"
+    expected = {
+        "nll": log_loss(y, p),
+        "error": np.mean((p > 0.5) != y),
+        "brier": brier_score_loss(y, p),
+        "auc": roc_auc_score(y, p),
+    }
+    assert set(found) == {*expected, "ece"}
+    for name, value in expected.items():
+        assert_allclose(found[name]["value"], value, rtol=1e-9)
+        assert found[name]["low"] <= value <= found[name]["high"]
+
+
+def test_a_model_is_updated_in_its_place(folder, tmp_path) -> None:
+    path = tmp_path / "m.sepgp"
+    path.write_bytes((folder / "m.sepgp").read_bytes())
+    done = run("update", path, folder / "new.csv")
+    assert done.returncode == 0, done.stderr
+    assert sepgp.load(path)._n_seen == sepgp.load(folder / "m.sepgp")._n_seen + 100
+
+
+def test_quiet_says_nothing_but_the_results(folder, tmp_path) -> None:
+    done = run("train", folder / "loans.csv", "--target", "defaulted", "--out",
+               tmp_path / "m.sepgp", "--inducing", 5, "--steps", 5, "--quiet")  # fmt: skip
+    assert done.returncode == 0
+    assert done.stderr == ""
+
+
+MISTAKES = {
+    "missing data": (["train", "nowhere.csv", "--target", "y"], "There is no file 'nowhere.csv'"),
+    "missing target": (["train", "loans.csv", "--target", "late"], "no column 'late'"),
+    "missing column": (
+        ["train", "loans.csv", "--target", "defaulted", "--columns", "age,shoe"],
+        "no column 'shoe'",
+    ),
+    "three labels": (["train", "loans.csv", "--target", "city"], "no label in column 'city'"),
+    "unknown method": (
+        ["train", "loans.csv", "--target", "defaulted", "--method", "vb"], "method='vb' is unknown"
+    ),
+    "no such folder": (
+        ["train", "loans.csv", "--target", "defaulted", "--out", "no/m.sepgp"], "make it first"
+    ),
+    "empty file": (["train", "empty.csv", "--target", "y"], "empty.csv"),
+    "no model": (["predict", "nothing.sepgp", "new.csv"], "nothing.sepgp cannot be read"),
+    "a table for a model": (["info", "loans.csv"], "loans.csv is damaged or was not written"),
+    "a table without a column": (["predict", "m.sepgp", "short.csv"], "no column 'income'"),
+    "an unwritable output": (
+        ["predict", "m.sepgp", "new.csv", "--out", "no/p.csv"], "no/p.csv cannot be written"
+    ),
+    "unknown labels": (["evaluate", "m.sepgp", "odd.csv"], "label 'maybe'"),
+    "no labels": (["evaluate", "m.sepgp", "bare.csv"], "no column 'defaulted'"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("arguments", "match"), MISTAKES.values(), ids=MISTAKES)
+def test_a_mistake_gets_one_line(folder, arguments, match) -> None:
+    (folder / "empty.csv").write_text("")
+    new = loans(20, 2)
+    new[["age"]].to_csv(folder / "short.csv", index=False)
+    new.assign(defaulted="maybe").to_csv(folder / "odd.csv", index=False)
+    new.drop(columns="defaulted").to_csv(folder / "bare.csv", index=False)
+    before = sorted(os.listdir(folder))
+    assert_one_line(run(*arguments, cwd=folder), match)
+    assert sorted(os.listdir(folder)) == before
+
+
+def test_an_unknown_option_is_a_usage_error() -> None:
+    assert run("train", "--colour", "red").returncode == 2
+
+
+def test_ctrl_c_keeps_the_model_and_the_same_command_goes_on(folder, tmp_path) -> None:
+    arguments = [
+        "train", folder / "loans.csv", "--target", "defaulted", "--out", tmp_path / "m.sepgp",
+        "--inducing", 10, "--steps", 3000, "--checkpoint", tmp_path / "run.ckpt",
+    ]  # fmt: skip
+    command = [sys.executable, "-m", "sepgp", *map(str, arguments)]
+    process = subprocess.Popen(command, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True)
+    while not (tmp_path / "run.ckpt").exists():
+        assert process.poll() is None
+        time.sleep(0.05)
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate()
+    assert process.returncode == 130, said
+    assert "Stopped early; the model so far is kept, and the same command goes on" in said
+    assert "Traceback" not in said
+    early = sepgp.load(tmp_path / "m.sepgp").n_iter_
+    assert 0 < early < 3000
+    assert run(*arguments).returncode == 0
+    assert sepgp.load(tmp_path / "m.sepgp").n_iter_ == 3000
+
+
+def test_parts_are_disjoint_and_the_same_at_every_reading(folder) -> None:
+    rows = open_rows(folder / "loans.csv", target="defaulted")
+    parts = [Part(rows, 0.3, 0, aside) for aside in (False, True)]
+
+    def ages(part, size, skip=0):
+        return np.concatenate([block.X["income"].to_numpy() for block in part.read(0, skip, size)])
+
+    whole = [ages(part, 1000) for part in parts]
+    assert sum(map(len, whole)) == 400
+    assert 0.2 < len(whole[1]) / 400 < 0.4
+    for part, expected in zip(parts, whole, strict=True):
+        assert_array_equal(ages(part, 7), expected)
+        assert_array_equal(ages(part, 64, skip=50), expected[50:])
+
+
+def test_area_under_roc_counts_ties_half() -> None:
+    random = np.random.default_rng(0)
+    p = np.sort(random.integers(0, 5, 200) / 5)
+    y = (random.random(200) < p).astype(float)
+    weight = random.integers(0, 3, 200).astype(float)
+    assert_allclose(metrics.area_under_roc(p, y, weight), roc_auc_score(y, p, sample_weight=weight))
+    assert np.isnan(metrics.area_under_roc(p, np.ones(200), weight))
+
+
+def test_calibration_error_is_zero_for_shares_and_one_for_the_worst() -> None:
+    y = np.array([0.0, 1.0])
+    assert metrics.calibration_error(np.array([0.5, 0.5]), y, np.ones(2)) == 0
+    assert metrics.calibration_error(np.array([1.0, 0.0]), y, np.ones(2)) == 1
