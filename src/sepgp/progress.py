@@ -39,19 +39,19 @@ class ProgressLine:
     def close(self) -> None:
         """Show the last step, if training stopped early, and end the line."""
         if self._unshown is not None:
-            self._show(self._unshown, 0.0)
+            self._show(self._unshown, None)
         if self._stream.isatty():
             self._stream.write("\n")
             self._stream.flush()
 
-    def _show(self, record: Record, left: float) -> None:
+    def _show(self, record: Record, left: float | None) -> None:
         self._unshown = None
         epochs = (record.iteration - (self._first or 0)) / self._n_batches
         rate = epochs * self._n_rows / max(record.seconds, 1e-9)
         line = (
             f"step {record.iteration}  epoch {record.epoch:.2f}  {rate:,.0f} rows/s  "
             f"log evidence {record.log_evidence / self._n_rows:.4f} per row  "
-            f"{record.seconds:.0f} s, {left:.0f} s left"
+            f"{record.seconds:.0f} s, {'stopped' if left is None else f'{left:.0f} s left'}"
         )
         if self._stream.isatty():
             self._stream.write("\r\x1b[K" + line)

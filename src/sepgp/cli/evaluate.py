@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sepgp.cli.options import Model, Rows, Target
+from sepgp.cli.options import Model, Rows, Target, label_column
 from sepgp.cli.stdin import readable
 
 if TYPE_CHECKING:
@@ -34,14 +34,13 @@ def evaluate(
     sepgp evaluate loans.sepgp new-loans.csv
     sepgp evaluate loans.sepgp new-loans.csv --json | jq .nll.value
     """
-    from sepgp.cli.train import _target
     from sepgp.data.rows import open_rows
     from sepgp.models import load
 
     fitted = load(model)
     names = getattr(fitted, "feature_names_in_", None)
     with readable(data) as path:
-        show(fitted, open_rows(path, _target(fitted, target), names), json, quiet=False)
+        show(fitted, open_rows(path, label_column(fitted, target), names), json, quiet=False)
 
 
 def show(model: "GPClassifier", rows: Any, json: bool, quiet: bool) -> None:

@@ -1,9 +1,14 @@
 """Options that several commands share."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from sepgp.errors import InvalidParameter
+
+if TYPE_CHECKING:
+    from sepgp.classifier import GPClassifier
 
 Data = Annotated[
     Path | None,
@@ -24,3 +29,13 @@ Target = Annotated[
     ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but the results.")]
+
+
+def label_column(model: "GPClassifier", given: str | None) -> str:
+    """The column of the labels: as given, or as in training."""
+    target = given or model.target_
+    if target is None:
+        raise InvalidParameter(
+            "The model does not say which column holds the labels; name it by --target."
+        )
+    return target

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sepgp.cli.options import Model, Quiet, Rows, Target
+from sepgp.cli.options import Model, Quiet, Rows, Target, label_column
 from sepgp.cli.stdin import readable
 from sepgp.errors import InvalidParameter
 
@@ -118,22 +118,12 @@ def update(
     before = fitted._n_seen
     fitted.set_params(forgetting=forgetting, random_state=0)
     with readable(data) as path:
-        fitted.partial_fit(path, target=_target(fitted, target))
+        fitted.partial_fit(path, target=label_column(fitted, target))
     fitted.save(out or model)
     if not quiet:
         typer.echo(
             f"{out or model}: {before:,.0f} rows before, {fitted._n_seen:,.0f} now.", err=True
         )
-
-
-def _target(model: "GPClassifier", given: str | None) -> str:
-    """The column of the labels: as given, or as in training."""
-    target = given or getattr(model, "target_", None)
-    if target is None:
-        raise InvalidParameter(
-            "The model does not say which column holds the labels; add --target."
-        )
-    return target
 
 
 def _summary(model: "GPClassifier", out: Path) -> str:
