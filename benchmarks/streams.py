@@ -22,10 +22,14 @@ from sepgp import GPClassifier
 from sepgp.data.catalogue import CATALOGUE
 
 
+def table(X: np.ndarray) -> pa.Table:
+    """Rows with the names of their columns."""
+    return pa.table({name: X[:, i] for i, name in enumerate(CATALOGUE["airline"].features)})
+
+
 def write(path: Path, X: np.ndarray, y: np.ndarray) -> None:
     """A Parquet file as pyarrow writes it by default: row groups of 2²⁰ rows."""
-    columns = {name: X[:, i] for i, name in enumerate(CATALOGUE["airline"].features)}
-    pq.write_table(pa.table({**columns, "late": y}), path)
+    pq.write_table(table(X).append_column("late", pa.array(y)), path)
 
 
 def main() -> None:
@@ -56,7 +60,8 @@ def main() -> None:
                 rows = arguments.epochs * len(y)
                 rates = rows / model.history_["seconds"][-1], rows / seconds
                 reference = rates if name == "memory" else reference
-                nll = log_loss(y_test, model.predict_proba(X_test))
+                test = X_test if name == "memory" else table(X_test)
+                nll = log_loss(y_test, model.predict_proba(test))
                 print(
                     f"{name:24s} NLL {nll:.4f}, training {rates[0]:8,.0f} rows/s "
                     f"({rates[0] / reference[0]:.2f}), fit {rates[1]:8,.0f} rows/s "

@@ -16,8 +16,8 @@ from sepgp.data.survey import Survey, changed, unlabelled
 
 MEMORY = 64 * 2**20
 """Bytes of the shuffle buffer. Rows that fit into it altogether are trained as an array."""
-READERS = 8
-"""How many parts of a stream are read side by side."""
+READERS = 4
+"""Parts of a stream that are read side by side. Each may hold 2 MB for every column."""
 CHUNK = 8192
 """Rows that one reader gives before another one is asked."""
 AHEAD = 4
