@@ -1,0 +1,94 @@
+"""How the probability changes when one or two columns take other values."""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import ndtr
+
+from sepgp.classifier import GPClassifier
+from sepgp.data.scaling import Floats
+from sepgp.report.columns import Column, Rows, joined, levels, replaced, values
+from sepgp.report.uncertainty import uncertainty
+
+POINTS = 25
+"""Values of a column that a curve has at most."""
+LEVELS = 12
+"""Texts of a column that are shown."""
+CELLS = 32
+"""Values along one side of the map."""
+WIDTH = 1.6449
+"""Standard deviations of f to either side of a band: 90 %."""
+
+Value = float | str | None
+
+
+class Curve(NamedTuple):
+    """The probability of the second class at each value of a column, averaged over rows."""
+
+    column: Column
+    values: list[Value]
+    """Numbers, microseconds since 1970 or texts; None is a missing value, and comes last."""
+    p: Floats
+    low: Floats
+    """Mean of the lower ends of the rows' own 90 % intervals of Φ(f)."""
+    high: Floats
+
+
+class Map(NamedTuple):
+    """The mean probability over the values of two columns, arrays of shape (ys, xs)."""
+
+    x: Column
+    y: Column
+    xs: list[Value]
+    ys: list[Value]
+    p: Floats
+    ignorance: Floats
+    """In bits."""
+
+
+def grid(X: Rows, column: Column, even: int | None = None) -> list[Value]:
+    """Values at which to look at a column: its quantiles, or the most frequent texts.
+
+    With `even`, this many values at the same distances, where the column holds no text.
+    """
+    if column.kind == "text":
+        return list(levels(X, column, LEVELS))
+    known = values(X, column)
+    known = known[~np.isnan(known)]
+    if not len(known):
+        return []
+    distinct = np.unique(known)
+    if len(distinct) <= LEVELS:
+        chosen = distinct
+    elif even is not None:
+        chosen = np.linspace(*np.quantile(known, [0.02, 0.98]), even)
+    else:
+        at = np.linspace(0.02, 0.98, POINTS)
+        chosen = np.unique(np.quantile(known, at))
+    return [float(value) for value in np.unique(chosen)]
+
+
+def curve(model: GPClassifier, X: Rows, column: Column, at: list[Value]) -> Curve:
+    """Partial dependence with the rows X, shape (n, d), at some values. Cost: n predictions each.
+
+    A band is what a single row's probability may be: the mean of the rows' own intervals.
+    """
+    if column.missing and None not in at:
+        at = [*at, None]
+    mean, variance = model.predict_latent(joined([replaced(X, column, value) for value in at]))
+    spread = WIDTH * np.sqrt(variance)
+    z = np.stack([mean / np.sqrt(1 + variance), mean - spread, mean + spread])
+    p, low, high = ndtr(z).reshape(3, len(at), -1).mean(2)
+    return Curve(column, at, p, low, high)
+
+
+def decision_map(model: GPClassifier, X: Rows, x: Column, y: Column, sample: Rows) -> Map:
+    """The mean over the rows X at each pair of values, which are chosen by a larger sample."""
+    xs, ys = (grid(sample, column, CELLS) for column in (x, y))
+    p, ignorance = np.empty((len(ys), len(xs))), np.empty((len(ys), len(xs)))
+    for row, value in enumerate(ys):
+        fixed = replaced(X, y, value)
+        mean, variance = model.predict_latent(joined([replaced(fixed, x, v) for v in xs]))
+        p[row] = ndtr(mean / np.sqrt(1 + variance)).reshape(len(xs), -1).mean(1)
+        ignorance[row] = uncertainty(mean, variance).ignorance.reshape(len(xs), -1).mean(1)
+    return Map(x, y, xs, ys, p, ignorance)
