@@ -76,7 +76,7 @@ class Browser:
                 return answer["result"]
 
     def open(self, path: Path, fragment: str = "") -> None:
-        """Load a file, and wait until that is done."""
+        """Load a file and wait until that is done; another fragment alone loads nothing."""
         self._loaded = False
         self.call("Page.navigate", url=path.resolve().as_uri() + fragment)
         while not self._loaded:
@@ -84,7 +84,8 @@ class Browser:
 
     def evaluate(self, script: str) -> Any:
         """The value of an expression of JavaScript in the page."""
-        answer = self.call("Runtime.evaluate", expression=script, returnByValue=True)
+        options = {"returnByValue": True, "awaitPromise": True}
+        answer = self.call("Runtime.evaluate", expression=script, **options)
         assert "exceptionDetails" not in answer, answer
         return answer["result"].get("value")
 

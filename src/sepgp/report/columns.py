@@ -1,17 +1,16 @@
 """The columns of a model's rows: what they hold, and rows with other values in one of them."""
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from sepgp.classifier import GPClassifier
 from sepgp.data.encoding import numbers, text
 from sepgp.data.scaling import Floats
 
-Rows = pa.Table | NDArray[Any]
+Rows: TypeAlias = Any
 """Rows as sources give them: tables whose columns are `simple`, or arrays."""
 
 

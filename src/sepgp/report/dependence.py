@@ -8,16 +8,17 @@ from scipy.special import ndtr
 from sepgp.classifier import GPClassifier
 from sepgp.data.scaling import Floats
 from sepgp.report.columns import Column, Rows, joined, levels, replaced, values
+from sepgp.report.posterior import Draws, probabilities
 from sepgp.report.uncertainty import uncertainty
 
-POINTS = 25
-"""Values of a column that a curve has at most."""
+POINTS = {"number": 25, "time": 60}
+"""Values of a column that a curve has at most; times have seasons."""
 LEVELS = 12
 """Texts of a column that are shown."""
 CELLS = 32
 """Values along one side of the map."""
-WIDTH = 1.6449
-"""Standard deviations of f to either side of a band: 90 %."""
+DRAWS = 200
+"""Functions from the posterior that a band is made of."""
 
 Value = float | str | None
 
@@ -30,7 +31,7 @@ class Curve(NamedTuple):
     """Numbers, microseconds since 1970 or texts; None is a missing value, and comes last."""
     p: Floats
     low: Floats
-    """Mean of the lower ends of the rows' own 90 % intervals of Φ(f)."""
+    """Lower end of the 90 % interval that the posterior gives to the average."""
     high: Floats
 
 
@@ -61,24 +62,25 @@ def grid(X: Rows, column: Column, even: int | None = None) -> list[Value]:
     if len(distinct) <= LEVELS:
         chosen = distinct
     elif even is not None:
-        chosen = np.linspace(*np.quantile(known, [0.02, 0.98]), even)
+        low, high = np.quantile(known, [0.02, 0.98])
+        chosen = np.linspace(low, high, even)
     else:
-        at = np.linspace(0.02, 0.98, POINTS)
+        at = np.linspace(0.02, 0.98, POINTS[column.kind])
         chosen = np.unique(np.quantile(known, at))
     return [float(value) for value in np.unique(chosen)]
 
 
-def curve(model: GPClassifier, X: Rows, column: Column, at: list[Value]) -> Curve:
+def curve(model: GPClassifier, draws: Draws, X: Rows, column: Column, at: list[Value]) -> Curve:
     """Partial dependence with the rows X, shape (n, d), at some values. Cost: n predictions each.
 
-    A band is what a single row's probability may be: the mean of the rows' own intervals.
+    The band is that of the average, so it knows that f at one row says something of f at others.
     """
-    if column.missing and None not in at:
-        at = [*at, None]
-    mean, variance = model.predict_latent(joined([replaced(X, column, value) for value in at]))
-    spread = WIDTH * np.sqrt(variance)
-    z = np.stack([mean / np.sqrt(1 + variance), mean - spread, mean + spread])
-    p, low, high = ndtr(z).reshape(3, len(at), -1).mean(2)
+    if column.missing or None in at:  # which comes last
+        at = [*(value for value in at if value is not None), None]
+    rows = joined([replaced(X, column, value) for value in at])
+    p = model.predict_proba(rows)[:, 1].reshape(len(at), -1).mean(1)
+    drawn = probabilities(model, draws, rows).reshape(len(at), -1, draws.c.shape[1]).mean(1)
+    low, high = np.quantile(drawn, [0.05, 0.95], axis=1)
     return Curve(column, at, p, low, high)
 
 

@@ -15,7 +15,8 @@ from sepgp.data.scaling import Floats
 from sepgp.data.survey import Sample, unlabelled
 from sepgp.errors import InvalidData
 from sepgp.report.columns import Column, Rows, columns, joined
-from sepgp.report.dependence import Curve, Map, curve, decision_map, grid
+from sepgp.report.dependence import DRAWS, Curve, Map, curve, decision_map, grid
+from sepgp.report.posterior import draw
 from sepgp.report.relevance import relevance
 from sepgp.report.tally import Tally
 from sepgp.report.uncertainty import Uncertainty, uncertainty
@@ -58,7 +59,9 @@ class UncertainRows(NamedTuple):
             np.concatenate([self.y, other.y]),
             np.concatenate([self.mean, other.mean]),
             np.concatenate([self.variance, other.variance]),
-            Uncertainty(*(np.concatenate(two) for two in zip(self.parts, other.parts, strict=True))),
+            Uncertainty(
+                *(np.concatenate(two) for two in zip(self.parts, other.parts, strict=True))
+            ),
         )
 
 
@@ -121,6 +124,10 @@ def findings(
     rows_behind, few_behind = drawn.take(background).X, drawn.take(background[::4]).X
     grids = {c.position: grid(drawn.X, c) for c in ranked[: 4 * CURVES]}
     moving = [c for c in ranked if len(grids.get(c.position, ())) > 1][:CURVES]
+    draws = draw(model, DRAWS)
+    map_ = None
+    if len(moving) > 1:
+        map_ = decision_map(model, few_behind, moving[0], moving[1], drawn.X)
     return Findings(
         source.name,
         known,
@@ -132,8 +139,8 @@ def findings(
         drawn,
         shares,
         ranked,
-        [curve(model, rows_behind, c, grids[c.position]) for c in moving],
-        decision_map(model, few_behind, *moving[:2], drawn.X) if len(moving) > 1 else None,
+        [curve(model, draws, rows_behind, c, grids[c.position]) for c in moving],
+        map_,
     )
 
 

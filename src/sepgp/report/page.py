@@ -78,7 +78,7 @@ def page(model: GPClassifier, found: Findings, title: str | None = None) -> str:
     y = np.asarray(drawn.y == model.classes_[1], dtype=bool)
     parts = {
         "title": title or "Report on a classifier",
-        "name": found.name,
+        "name": Path(found.name).name,
         "made": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC, sepgp {__version__}",
         "first": shortened(first, 40),
         "second": shortened(second, 40),
@@ -147,11 +147,11 @@ def _tiles(found: Findings) -> str:
 def _verdict(found: Findings, second: str) -> str:
     """The bin with the most rows in words, as a way into the reliability diagram."""
     bins = found.tally.reliability()
-    top = int(np.argmax(bins.count))
+    top = int(np.argmax(bins.rows))
     return (
         f"For example, where it says {_percent(bins.stated[top])} on average, "
         f"<b>{escape(second)}</b> is the outcome of {_percent(bins.observed[top])} of "
-        f"{bins.count[top]:,} rows."
+        f"{bins.rows[top]:,} rows."
     )
 
 
@@ -176,7 +176,7 @@ def _model_facts(model: GPClassifier) -> Iterator[tuple[str, str]]:
     seconds = model.history_["seconds"][-1]
     yield "training", f"{model.n_iter_:,} steps, {seconds:,.1f} s"
     per_row = model.log_evidence_ / max(model._n_seen, 1.0)
-    yield "log evidence", f"{model.log_evidence_:,.1f}, or {per_row:.4f} per row"
+    yield "log evidence", f"{model.log_evidence_:,.1f}, or {per_row:.4f} per row".replace("-", "−")
 
 
 def _facts(facts: Iterable[tuple[str, str]]) -> str:
@@ -215,7 +215,8 @@ def _relevance(found: Findings) -> str:
 def _curves(found: Findings) -> str:
     if not found.curves:
         return "<p>No column has two different values in these rows.</p>"
-    top = min(1.0, math.ceil(20 * max(float(c.high.max()) for c in found.curves)) / 20)
+    highest = max(float(curve.high.max()) for curve in found.curves)
+    top = next(top for top in (0.1, 0.2, 0.3, 0.5, 0.75, 1.0) if highest <= top)
     drawn = (f"<figure>{plots.dependence(curve, top)}</figure>" for curve in found.curves)
     return f'<div class="small">{"".join(drawn)}</div>'
 
@@ -247,7 +248,9 @@ def _rows(found: Findings, rows: UncertainRows, classes: tuple[str, str]) -> str
 def _map(found: Findings, y: Any) -> str:
     if found.map is None:
         return "<p>A map needs two columns with different values.</p>"
-    drawn = [plots.decision_map(found.map, which, found.sample.X, y) for which in ("p", "ignorance")]
+    drawn = [
+        plots.decision_map(found.map, which, found.sample.X, y) for which in ("p", "ignorance")
+    ]
     top = float(found.map.ignorance.max())
     keys = [("d", "0 %", "100 %"), ("s", "0", f"{top:.2g} bits")]
     titles = ["Probability", "Ignorance"]
@@ -260,10 +263,10 @@ def _map(found: Findings, y: Any) -> str:
 
 def _key(style: str, low: str, high: str) -> str:
     shades = "".join(
-        f'<rect class="{style}{k}" x="{8 * k}" width="8.2" height="10"/>'
+        f'<rect class="{style}{k}" x="{5 * k}" width="5.2" height="10"/>'
         for k in range(plots.SHADES)
     )
-    width = 8 * plots.SHADES
+    width = 5 * plots.SHADES
     return (
         f'<span class="shades">{low} <svg viewBox="0 0 {width} 10" width="{width}" height="10" '
         f'aria-hidden="true">{shades}</svg> {high}</span>'

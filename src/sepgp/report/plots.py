@@ -1,5 +1,6 @@
 """The figures of the report, each as an SVG drawing."""
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,12 @@ MOST_POINTS = 300
 """Of a line."""
 DOTS = 250
 """Rows that are drawn on the map."""
-SHADES = 13
+SHADES = 21
 """Colours of a map."""
 HISTOGRAM = 50
+"""Bars to either side."""
+FIRST_RECALL = 0.01
+"""Below it precision is that of a handful of rows, and jumps."""
 
 
 def learning_curve(history: dict[str, NDArray[Any]], n_rows: float) -> Plot:
@@ -40,9 +44,9 @@ def learning_curve(history: dict[str, NDArray[Any]], n_rows: float) -> Plot:
     )
     plot.axes("step of training", "log evidence per row")
     few = _thinned(len(steps))
-    inside = np.clip(evidence, *plot.y), np.clip(smooth, *plot.y)
-    plot.line(zip(steps[few], inside[0][few], strict=True), "faint")
-    plot.line(zip(steps[few], inside[1][few], strict=True), "second")
+    plot.line(zip(steps[few], np.clip(evidence, *plot.y)[few], strict=True), "faint")
+    few = few[smooth[few] >= plot.y[0]]  # the first steps are far below
+    plot.line(zip(steps[few], smooth[few], strict=True), "second")
     return plot
 
 
@@ -54,7 +58,7 @@ def reliability(tally: Tally, label: str) -> Plot:
     plot.line([(0, 0), (1, 1)], "ideal")
     for count, stated, observed, low, high in zip(*bins, strict=True):
         plot.line([(stated, low), (stated, high)], "error")
-        size = 2.5 + 6 * np.sqrt(count / bins.count.max())
+        size = 2.5 + 6 * np.sqrt(count / bins.rows.max())
         title = f"stated {stated:.1%}, observed {observed:.1%} of {count:,} rows"
         plot.dot(stated, observed, "second fill", round(float(size), 1), title)
     return plot
@@ -79,7 +83,9 @@ def precision_recall(tally: Tally) -> Plot:
     share = second / (first + second)
     plot.line([(0, share), (1, share)], "ideal")
     if second:
-        plot.line(_thin_line(*tally.precision_recall()), "second")
+        recall, precision = tally.precision_recall()
+        seen = recall >= FIRST_RECALL
+        plot.line(_thin_line(recall[seen], precision[seen]), "second")
         plot.add(_marker(plot, "pr"))
     return plot
 
@@ -109,18 +115,20 @@ def histogram(tally: Tally, classes: tuple[str, str]) -> Plot:
 
 def dependence(curve: Curve, top: float) -> Plot:
     """The curve of one column with its band."""
-    text = curve.column.kind == "text"
+    size, left = (280, 190), 42
+    if curve.column.kind == "text":
+        return _levels(curve, top, size)
     present = [i for i, value in enumerate(curve.values) if value is not None]
     missing = [i for i, value in enumerate(curve.values) if value is None]
-    xs = [float(i) for i in present] if text else [float(curve.values[i] or 0) for i in present]
+    xs = [float(value) for value in curve.values if value is not None]
     name = shortened(curve.column.name, 34)
-    size, left = (280, 190), 42
-    if text:
-        return _levels(curve, top, size)
     low, high = xs[0], xs[-1]
     room = (high - low) * (0.16 if missing else 0.0)
     plot = Plot((low, high + room), (0, top), f"Dependence on {name}", size, left, 38)
-    plot.axes(name, "", _value_ticks(curve.column, low, high), shares(0, top, _share_step(top)))
+    xticks = _value_ticks(curve.column, low, high)
+    if len(xs) <= 4 and curve.column.kind == "number":
+        xticks = [(x, number(x)) for x in xs]
+    plot.axes(name, "", xticks, shares(0, top, _share_step(top)))
     if len(xs) > 1:
         plot.area(
             zip(xs, curve.high[present], strict=True),
@@ -147,7 +155,7 @@ def _levels(curve: Curve, top: float, size: tuple[int, int]) -> Plot:
     plot = Plot((0, top), (n - 0.4, -0.6), f"Dependence on {name}", (size[0], height), 96, 38)
     names = ["missing" if v is None else shortened(str(v), 14) for v in curve.values]
     yticks = [(float(i), text) for i, text in enumerate(names)]
-    plot.axes(name, "", shares(0, top, _share_step(top)), yticks)
+    plot.axes(name, "", shares(0, top, 2 * _share_step(top)), yticks)
     for i in range(n):
         plot.line([(curve.low[i], i), (curve.high[i], i)], "error wide")
         plot.dot(curve.p[i], i, "second fill", 4, _says(curve, i))
@@ -163,15 +171,19 @@ def decision_map(found: Map, which: str, X: Rows, y: NDArray[np.bool_]) -> Plot:
     bottom = 84 if found.x.kind == "text" else 40
     label = f"Map of {names[0]} and {names[1]}"
     plot = Plot(
-        (x_edges[0], x_edges[-1]), (y_edges[0], y_edges[-1]), label, (380, 300 + bottom), left, bottom
+        (x_edges[0], x_edges[-1]),
+        (y_edges[0], y_edges[-1]),
+        label,
+        (380, 300 + bottom),
+        left,
+        bottom,
     )
     top = 1.0 if which == "p" else max(float(amount.max()), 1e-9)
     shades = np.minimum((amount / top * SHADES).astype(int), SHADES - 1)
     style = "d" if which == "p" else "s"
     for j, row in enumerate(shades):
         # Neighbours of one shade are one box.
-        starts = [0, *(np.flatnonzero(np.diff(row)) + 1), len(row)]
-        for begin, end in zip(starts[:-1], starts[1:], strict=True):
+        for begin, end in pairwise([0, *(np.flatnonzero(np.diff(row)) + 1), len(row)]):
             x = float(x_edges[begin]), float(x_edges[end])
             plot.box(x, (float(y_edges[j]), float(y_edges[j + 1])), f"cell {style}{row[begin]}")
     text_x = found.x.kind == "text"
@@ -184,9 +196,9 @@ def decision_map(found: Map, which: str, X: Rows, y: NDArray[np.bool_]) -> Plot:
     plot.axes(names[0], names[1] if found.y.kind != "text" else "", xticks, yticks, lines=False)
     if text_x:
         for i, value in enumerate(found.xs):
-            x, level = plot.px(i) + 4, plot.bottom + 10
-            turn = f' transform="rotate(-40 {x:.1f} {level})"'
-            plot.text(x, level, _level(value), anchor="end", more=turn)
+            place, level = plot.px(i) + 4, plot.bottom + 10
+            turn = f' transform="rotate(-40 {place:.1f} {level})"'
+            plot.text(place, level, _level(value), anchor="end", more=turn)
     if which == "p" and "text" not in (found.x.kind, found.y.kind):
         _dots(plot, found, X, y)
     return plot
@@ -204,7 +216,7 @@ def _dots(plot: Plot, found: Map, X: Rows, y: NDArray[np.bool_]) -> None:
 def _edges(column: Column, at: list[Value]) -> Floats:
     """The borders of cells around values."""
     if column.kind == "text":
-        return np.arange(len(at) + 1) - 0.5
+        return np.arange(len(at) + 1, dtype=np.float64) - 0.5
     known = np.array([float(v) for v in at if v is not None])
     middle = (known[1:] + known[:-1]) / 2
     first, last = known[0] - (middle[0] - known[0]), known[-1] + (known[-1] - middle[-1])
@@ -224,9 +236,7 @@ def _says(curve: Curve, i: int) -> str:
     return f"{value}: {curve.p[i]:.1%} ({curve.low[i]:.1%} to {curve.high[i]:.1%})"
 
 
-def _value_ticks(
-    column: Column, low: float, high: float, most: int = 4
-) -> list[tuple[float, str]]:
+def _value_ticks(column: Column, low: float, high: float, most: int = 4) -> list[tuple[float, str]]:
     if column.kind != "time":
         return ticks(low, high, most) if high > low else [(low, number(low))]
     places = np.linspace(low, high, 3)
@@ -238,7 +248,7 @@ def _percent(places: list[tuple[float, str]]) -> list[tuple[float, str]]:
 
 
 def _share_step(top: float) -> float:
-    return 0.25 if top > 0.6 else 0.1 if top > 0.25 else 0.05
+    return 0.25 if top > 0.3 else 0.1 if top > 0.1 else 0.05
 
 
 def _marker(plot: Plot, name: str) -> str:

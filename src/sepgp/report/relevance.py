@@ -20,7 +20,7 @@ def relevance(model: GPClassifier) -> Floats | None:
     known = _slopes(model.kernel_, Z.shape[1])
     if known is None:
         return None
-    varies = (Z != Z[0]).any(0)
+    varies = np.ptp(Z, axis=0) > 0
     features = known[1] * (varies if varies.any() else 1.0)
     sizes = [column.n_features for column in columns(model)]
     totals: Floats = np.add.reduceat(features, np.cumsum([0, *sizes[:-1]]))

@@ -7,6 +7,7 @@ from html import escape
 import numpy as np
 
 Points = Iterable[tuple[float, float]]
+UNITS = ((1e9, "bn"), (1e6, "m"), (1e3, "k"))
 
 
 class Plot:
@@ -64,9 +65,12 @@ class Plot:
         """Ticks, their labels and thin lines across."""
         for value, name in ticks(*self.x) if xticks is None else xticks:
             x = self.px(value)
-            anchor = "end" if x > self.right - 12 and len(name) > 3 else "middle"
-            at = min(x, self.right + 6) if anchor == "end" else x
-            self.text(at, self.bottom + 15, name, anchor=anchor)
+            anchor, shift = "middle", 0
+            if len(name) > 3 and x > self.right - 12:
+                anchor, shift = "end", 6
+            elif len(name) > 5 and x < self.left + 12:
+                anchor, shift = "start", -6
+            self.text(x + shift, self.bottom + 15, name, anchor=anchor)
         for value, name in ticks(*self.y) if yticks is None else yticks:
             y = self.py(value)
             if lines:
@@ -143,10 +147,10 @@ def ticks(low: float, high: float, most: int = 6) -> list[tuple[float, str]]:
     values = [k * step for k in range(first, math.floor(high / step + 1e-9) + 1)]
     largest = max(abs(low), abs(high))
     if largest >= 1e4:
-        power, suffix = next(p for p in ((1e9, "bn"), (1e6, "m"), (1e3, "k")) if largest >= 10 * p[0])
-        return [(v, f"{v / power:g}{suffix if v else ''}") for v in values]
+        power, suffix = next(p for p in UNITS if largest >= 10 * p[0])
+        return [(v, _minus(f"{v / power:g}{suffix if v else ''}")) for v in values]
     digits = max(0, -math.floor(math.log10(step) + 1e-9))
-    return [(v, f"{v:.{digits}f}" if digits < 6 else f"{v:.3g}") for v in values]
+    return [(v, _minus(f"{v:.{digits}f}" if digits < 6 else f"{v:.3g}")) for v in values]
 
 
 def shares(low: float = 0.0, high: float = 1.0, step: float = 0.2) -> list[tuple[float, str]]:
@@ -158,6 +162,10 @@ def shares(low: float = 0.0, high: float = 1.0, step: float = 0.2) -> list[tuple
 def shortened(text: str, most: int) -> str:
     """At most this many characters of a text."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def _minus(text: str) -> str:
+    return text.replace("-", "−")
 
 
 def _wide(range_: tuple[float, float]) -> tuple[float, float]:

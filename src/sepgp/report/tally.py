@@ -40,7 +40,8 @@ class Scores(NamedTuple):
 class Reliability(NamedTuple):
     """Stated against observed, for every bin that has rows; all of shape (bins,)."""
 
-    count: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    """How many are in the bin."""
     stated: Floats
     """Mean probability of the rows in the bin."""
     observed: Floats
@@ -70,7 +71,7 @@ class Tally(NamedTuple):
         counts = np.stack([np.bincount(where[y == side], minlength=n) for side in (False, True)])
         return cls(
             counts,
-            np.bincount(where, weights=p, minlength=n),
+            np.bincount(where, weights=p, minlength=n).astype(np.float64),
             float(-log_ndtr(np.where(y, z, -z)).sum()),
             float(np.square(p - y).sum()),
             int(((z > 0) != y).sum()),
@@ -78,7 +79,13 @@ class Tally(NamedTuple):
 
     def plus(self, other: "Tally") -> "Tally":
         """The tally of the rows of both."""
-        return Tally(*(a + b for a, b in zip(self, other, strict=True)))
+        return Tally(
+            self.counts + other.counts,
+            self.stated + other.stated,
+            self.log_loss + other.log_loss,
+            self.squares + other.squares,
+            self.errors + other.errors,
+        )
 
     @property
     def totals(self) -> tuple[int, int]:
@@ -94,9 +101,7 @@ class Tally(NamedTuple):
     def scores(self) -> Scores:
         """All scores of the rows."""
         n = self.n_rows
-        return Scores(
-            self.log_loss / n, self.errors / n, self.squares / n, self.ece(), self.auc()
-        )
+        return Scores(self.log_loss / n, self.errors / n, self.squares / n, self.ece(), self.auc())
 
     def ece(self) -> float:
         """Expected calibration error, over bins of the same width."""
@@ -105,10 +110,11 @@ class Tally(NamedTuple):
 
     def auc(self) -> float:
         """Area under the ROC curve; NaN if a class has no rows."""
-        return float(np.trapezoid(*reversed(self.roc()))) if all(self.totals) else float("nan")
+        false, true = self.roc()
+        return float(np.trapezoid(true, false)) if all(self.totals) else float("nan")
 
     def average_precision(self) -> float:
-        """Mean precision over recall, Σ (R_k − R_{k−1}) P_k; NaN if the second class has no rows."""
+        """Mean precision, Σ (R_k − R_{k−1}) P_k; NaN without rows of the second class."""
         recall, precision = self.precision_recall()
         return float(np.diff(recall, prepend=0.0) @ precision) if len(recall) else float("nan")
 
