@@ -449,7 +449,7 @@ def test_command(files):
         ("model.sepgp", "none.csv", "bought", "r.html", "none.csv"),
         ("model.sepgp", "model.sepgp", "bought", "r.html", "model.sepgp cannot be read"),
         ("model.sepgp", "data.csv", "sold", "r.html", "has no column 'sold'"),
-        ("model.sepgp", "data.csv", "age", "r.html", "age"),
+        ("model.sepgp", "data.csv", "age", "r.html", "learned from"),
         ("model.sepgp", "data.csv", "bought", "no/r.html", "cannot be written"),
     ],
 )

@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from sepgp import __version__, inputs
 from sepgp.classifier import GPClassifier
 from sepgp.data.rows import is_table
-from sepgp.errors import WriteFailed, reason
+from sepgp.errors import InvalidParameter, WriteFailed, reason
 from sepgp.report import plots
 from sepgp.report.columns import columns, shown
 from sepgp.report.findings import Findings, UncertainRows, findings
@@ -61,6 +61,10 @@ def write(
     check_is_fitted(model)
     names = getattr(model, "feature_names_in_", None)
     named = names is not None and (inputs.is_source(X) or is_table(X))
+    if named and target in names:
+        raise InvalidParameter(
+            f"target={target!r} is a column that the model learned from; name that of the labels."
+        )
     source = inputs.training_rows(X, y, None, target, names if named else None)
     path = Path(path)
     temporary = _beside(path)
@@ -301,7 +305,7 @@ def _move(text: str, temporary: Path, path: Path) -> None:
     mask = os.umask(0)
     os.umask(mask)
     try:
-        temporary.write_text(text, encoding="utf-8")
+        temporary.write_text(text, encoding="utf-8", errors="replace")
         temporary.chmod(0o666 & ~mask)
         temporary.replace(path)
     except OSError as error:
