@@ -24,7 +24,7 @@ from sepgp.errors import WriteFailed
 from sepgp.report.columns import columns, moment, number
 from sepgp.report.dependence import curve, decision_map, grid
 from sepgp.report.findings import SHOWN, findings
-from sepgp.report.posterior import draw, probabilities
+from sepgp.report.posterior import draw, probabilities, unlearned
 from sepgp.report.relevance import relevance
 from sepgp.report.tally import BINS, THRESHOLDS, Tally
 from sepgp.report.uncertainty import uncertainty
@@ -246,6 +246,13 @@ def test_draws_have_the_predicted_probability_for_their_mean():
     assert_allclose(p.mean(1), model.predict_proba(X)[:, 1], atol=0.01)
 
 
+def test_far_from_all_rows_nothing_was_learned():
+    X, y = blobs(200)
+    left = unlearned(quick(standardize=False).fit(X, y), np.array([X.mean(0), [1e3, 1e3]]))
+    assert left[0] < 0.8
+    assert_allclose(left[1], 1, atol=1e-3)
+
+
 def test_the_map_by_brute_force(bought):
     sample = findings(bought, rows_of(bought, table(60, seed=1))).sample.X
     age, text, *_ = columns(bought)
@@ -254,7 +261,7 @@ def test_the_map_by_brute_force(bought):
     data = table(60, seed=1).drop(columns="bought")
     changed = data.assign(**{"age": found.xs[7], HOSTILE: found.ys[1]})
     assert_allclose(found.p[1, 7], bought.predict_proba(changed)[:, 1].mean(), rtol=1e-9)
-    assert (found.ignorance >= 0).all()
+    assert ((found.unlearned > 0) & (found.unlearned <= 1)).all()
 
 
 def rows_of(model, data):

@@ -3,13 +3,11 @@
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import ndtr
 
 from sepgp.classifier import GPClassifier
 from sepgp.data.scaling import Floats
 from sepgp.report.columns import Column, Rows, joined, levels, replaced, values
-from sepgp.report.posterior import Draws, probabilities
-from sepgp.report.uncertainty import uncertainty
+from sepgp.report.posterior import Draws, probabilities, unlearned
 
 POINTS = {"number": 25, "time": 60}
 """Values of a column that a curve has at most; times have seasons."""
@@ -43,8 +41,8 @@ class Map(NamedTuple):
     xs: list[Value]
     ys: list[Value]
     p: Floats
-    ignorance: Floats
-    """In bits."""
+    unlearned: Floats
+    """Mean of f's standard deviation over what it was before training."""
 
 
 def grid(X: Rows, column: Column, even: int | None = None) -> list[Value]:
@@ -87,10 +85,10 @@ def curve(model: GPClassifier, draws: Draws, X: Rows, column: Column, at: list[V
 def decision_map(model: GPClassifier, X: Rows, x: Column, y: Column, sample: Rows) -> Map:
     """The mean over the rows X at each pair of values, which are chosen by a larger sample."""
     xs, ys = (grid(sample, column, CELLS) for column in (x, y))
-    p, ignorance = np.empty((len(ys), len(xs))), np.empty((len(ys), len(xs)))
+    p, left = np.empty((len(ys), len(xs))), np.empty((len(ys), len(xs)))
     for row, value in enumerate(ys):
         fixed = replaced(X, y, value)
-        mean, variance = model.predict_latent(joined([replaced(fixed, x, v) for v in xs]))
-        p[row] = ndtr(mean / np.sqrt(1 + variance)).reshape(len(xs), -1).mean(1)
-        ignorance[row] = uncertainty(mean, variance).ignorance.reshape(len(xs), -1).mean(1)
-    return Map(x, y, xs, ys, p, ignorance)
+        rows = joined([replaced(fixed, x, v) for v in xs])
+        p[row] = model.predict_proba(rows)[:, 1].reshape(len(xs), -1).mean(1)
+        left[row] = unlearned(model, rows).reshape(len(xs), -1).mean(1)
+    return Map(x, y, xs, ys, p, left)

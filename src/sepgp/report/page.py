@@ -60,12 +60,13 @@ def write(
     """
     check_is_fitted(model)
     names = getattr(model, "feature_names_in_", None)
-    named = names is not None and (inputs.is_source(X) or is_table(X))
-    if named and target in names:
+    if not (inputs.is_source(X) or is_table(X)):
+        names = None
+    if names is not None and target in names:
         raise InvalidParameter(
             f"target={target!r} is a column that the model learned from; name that of the labels."
         )
-    source = inputs.training_rows(X, y, None, target, names if named else None)
+    source = inputs.training_rows(X, y, None, target, names)
     path = Path(path)
     temporary = _beside(path)
     try:
@@ -253,11 +254,11 @@ def _map(found: Findings, y: Any) -> str:
     if found.map is None:
         return "<p>A map needs two columns with different values.</p>"
     drawn = [
-        plots.decision_map(found.map, which, found.sample.X, y) for which in ("p", "ignorance")
+        plots.decision_map(found.map, which, found.sample.X, y) for which in ("p", "unlearned")
     ]
-    top = float(found.map.ignorance.max())
-    keys = [("d", "0 %", "100 %"), ("s", "0", f"{top:.2g} bits")]
-    titles = ["Probability", "Ignorance"]
+    low, high = (f"{100 * end:.0f} %" for end in plots.unlearned(found.map)[1])
+    keys = [("d", "0 %", "100 %"), ("s", low, high)]
+    titles = ["Probability", "Not yet learned"]
     figures = (
         f"<figure><figcaption>{title}{_key(*key)}</figcaption>{plot}</figure>"
         for title, key, plot in zip(titles, keys, drawn, strict=True)

@@ -40,7 +40,7 @@ def learning_curve(history: dict[str, NDArray[Any]], n_rows: float) -> Plot:
         (0.0, steps[-1] if len(steps) else 1.0),
         (low - room, high + room),
         "Log evidence per row against training steps",
-        left=56,
+        left=64,
     )
     plot.axes("step of training", "log evidence per row")
     few = _thinned(len(steps))
@@ -163,8 +163,8 @@ def _levels(curve: Curve, top: float, size: tuple[int, int]) -> Plot:
 
 
 def decision_map(found: Map, which: str, X: Rows, y: NDArray[np.bool_]) -> Plot:
-    """The plane of two columns: the probability, or how little the model knows there."""
-    amount = found.p if which == "p" else found.ignorance
+    """The plane of two columns: the probability, or how little was learned there."""
+    amount, (low, high) = (found.p, (0.0, 1.0)) if which == "p" else unlearned(found)
     x_edges, y_edges = _edges(found.x, found.xs), _edges(found.y, found.ys)
     names = [shortened(column.name, 40) for column in (found.x, found.y)]
     left = 92 if found.y.kind == "text" else 58
@@ -178,8 +178,7 @@ def decision_map(found: Map, which: str, X: Rows, y: NDArray[np.bool_]) -> Plot:
         left,
         bottom,
     )
-    top = 1.0 if which == "p" else max(float(amount.max()), 1e-9)
-    shades = np.minimum((amount / top * SHADES).astype(int), SHADES - 1)
+    shades = np.clip((amount - low) / (high - low) * SHADES, 0, SHADES - 1).astype(int)
     style = "d" if which == "p" else "s"
     for j, row in enumerate(shades):
         # Neighbours of one shade are one box.
@@ -202,6 +201,13 @@ def decision_map(found: Map, which: str, X: Rows, y: NDArray[np.bool_]) -> Plot:
     if which == "p" and "text" not in (found.x.kind, found.y.kind):
         _dots(plot, found, X, y)
     return plot
+
+
+def unlearned(found: Map) -> tuple[Floats, tuple[float, float]]:
+    """How little was learned at each place of the map, and round numbers around it."""
+    low = np.floor(10 * found.unlearned.min()) / 10
+    high = np.ceil(10 * found.unlearned.max()) / 10
+    return found.unlearned, (float(low), float(max(high, low + 0.1)))
 
 
 def _dots(plot: Plot, found: Map, X: Rows, y: NDArray[np.bool_]) -> None:

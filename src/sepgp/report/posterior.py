@@ -40,13 +40,24 @@ def draw(model: GPClassifier, n_draws: int, seed: int = 0) -> Draws:
         )
 
 
+def unlearned(model: GPClassifier, X: Rows) -> Floats:
+    """Standard deviation of f after training over that before, at b rows, shape (b,).
+
+    1 says that the training rows have taught nothing about f there.
+    """
+    rows = _scaled(model, X)
+    with torch.no_grad():
+        before = model.kernel_.diag(rows).cpu().numpy()
+    left: Floats = np.sqrt(model.predict_latent(X)[1] / np.maximum(before, 1e-300))
+    return left
+
+
 def probabilities(model: GPClassifier, draws: Draws, X: Rows) -> Floats:
     """P(second class) at b rows under every draw, shape (b, draws). Cost O(m² + m draws) per row.
 
     What the inducing points do not say of a row is noise of its own, and averaged over.
     """
-    scaled = model._scaling.apply(inputs.features(model, X))
-    rows = torch.as_tensor(scaled, device=model._Z.device)
+    rows = _scaled(model, X)
     with torch.no_grad():
         kernel = model.kernel_
         V = draws.L_inverse @ kernel(model._Z, rows)
@@ -54,3 +65,9 @@ def probabilities(model: GPClassifier, draws: Draws, X: Rows) -> Floats:
         f = (V.T @ draws.c) / (1 + s).sqrt()[:, None]
     p: Floats = ndtr(f.cpu().numpy())
     return p
+
+
+def _scaled(model: GPClassifier, X: Rows) -> Tensor:
+    """The features of rows as the kernel sees them."""
+    scaled = model._scaling.apply(inputs.features(model, X))
+    return torch.as_tensor(scaled, device=model._Z.device)

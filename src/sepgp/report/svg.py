@@ -123,7 +123,9 @@ class Plot:
         self, x: tuple[float, float], y: tuple[float, float], style: str, title: str = ""
     ) -> None:
         """A filled rectangle between values of the axes."""
-        (left, right), (bottom, top) = map(self.px, x), map(self.py, y)
+        # Rounded before the size is taken, so that neighbours leave no gap.
+        left, right = (round(self.px(end), 1) for end in x)
+        bottom, top = (round(self.py(end), 1) for end in y)
         inside = f"<title>{escape(title)}</title>" if title else ""
         self.add(
             f'<rect class="{style}" x="{_f(left)}" y="{_f(top)}" width="{_f(right - left)}" '
