@@ -14,10 +14,10 @@ from sepgp.data.rows import Rows as Source
 from sepgp.data.scaling import Floats
 from sepgp.data.survey import Sample, unlabelled
 from sepgp.errors import InvalidData
+from sepgp.relevance import relevance
 from sepgp.report.columns import Column, Rows, columns, joined
 from sepgp.report.dependence import DRAWS, Curve, Map, curve, decision_map, grid
 from sepgp.report.posterior import draw
-from sepgp.report.relevance import relevance
 from sepgp.report.tally import Tally
 from sepgp.report.uncertainty import Uncertainty, uncertainty
 
@@ -78,7 +78,8 @@ class Findings(NamedTuple):
     most_uncertain: UncertainRows
     most_ignorant: UncertainRows
     sample: Block
-    relevance: Floats | None
+    relevance: dict[str, float]
+    """The share of every column; empty if the kernel does not tell."""
     ranked: list[Column]
     """The columns, the most relevant first."""
     curves: list[Curve]
@@ -119,7 +120,7 @@ def findings(
         raise InvalidData(f"{source.name} has no rows; give data that has some.")
     drawn = sample.block()
     shares = relevance(model)
-    ranked = known if shares is None else [known[i] for i in np.argsort(-shares, kind="stable")]
+    ranked = sorted(known, key=lambda column: -shares.get(column.name, 0.0))
     background = np.arange(len(drawn))[:: max(1, len(drawn) // BACKGROUND)][:BACKGROUND]
     rows_behind, few_behind = drawn.take(background).X, drawn.take(background[::4]).X
     grids = {c.position: grid(drawn.X, c) for c in ranked[: 4 * CURVES]}

@@ -20,6 +20,7 @@ from sepgp import __version__, inputs
 from sepgp.classifier import GPClassifier
 from sepgp.data.rows import is_table
 from sepgp.errors import InvalidParameter, WriteFailed, reason
+from sepgp.metrics import BINS
 from sepgp.report import plots
 from sepgp.report.columns import columns, shown
 from sepgp.report.findings import Findings, UncertainRows, findings
@@ -96,6 +97,7 @@ def page(model: GPClassifier, found: Findings, title: str | None = None) -> str:
         "learning": str(plots.learning_curve(model.history_, max(model._n_seen, 1.0))),
         "reliability": str(plots.reliability(tally, second)),
         "reliability_table": _reliability_table(tally),
+        "bins": str(BINS),
         "ece": _number(tally.ece()),
         "roc": str(plots.roc(tally)),
         "pr": str(plots.precision_recall(tally)),
@@ -200,13 +202,13 @@ def _reliability_table(tally: Tally) -> str:
 
 
 def _relevance(found: Findings) -> str:
-    if found.relevance is None:
+    if not found.relevance:
         return "<p>The kernel has no length-scales, so that columns are in their own order.</p>"
     shown_ = found.ranked[:BARS]
-    top = max(found.relevance[column.position] for column in shown_)
+    top = max(found.relevance[column.name] for column in shown_)
     bars = []
     for column in shown_:
-        share = float(found.relevance[column.position])
+        share = found.relevance[column.name]
         bars.append(
             f'<div class="bar"><span title="{escape(column.name)}">'
             f"{escape(shortened(column.name, 40))}</span>"

@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtr
 
 from sepgp.data.scaling import Floats
+from sepgp.metrics import BINS
 
 THRESHOLDS: Floats = np.arange(1, 1000) / 1000
 """Where the reader can put the threshold."""
-BINS = 15
-"""Of the reliability diagram, all of the same width."""
 # Fine in z, so that probabilities near 0 and 1 are told apart as well as those near ½; the other
 # edges make counts at thresholds and in bins exact.
 EDGES: Floats = np.unique(
