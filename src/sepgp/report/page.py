@@ -171,7 +171,8 @@ def _data_facts(found: Findings, first: str, second: str) -> Iterator[tuple[str,
     words = {"number": "of numbers", "text": "of text", "time": "of times"}
     counted = [f"{kinds.count(k)} {words[k]}" for k in words if k in kinds]
     yield "columns", f"{len(kinds)}: {', '.join(counted)}"
-    yield "looked at closely", f"a random sample of {len(found.sample):,} rows"
+    drawn = len(found.sample)
+    yield "looked at closely", "all rows" if drawn == n else f"a random sample of {drawn:,} rows"
 
 
 def _model_facts(model: GPClassifier) -> Iterator[tuple[str, str]]:
