@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import typer
 
-from sepgp.cli import data, evaluate, info, predict, reproduce, train
+from sepgp.cli import data, evaluate, info, predict, report, reproduce, train
 from sepgp.errors import InvalidData, InvalidParameter
 from sepgp.experiments.cells import CellFailed
 
@@ -20,6 +20,7 @@ app.command()(train.train)
 app.command()(predict.predict)
 app.command()(evaluate.evaluate)
 app.command()(info.info)
+app.command()(report.report)
 app.command()(train.update)
 app.add_typer(data.app, name="data")
 app.add_typer(reproduce.app, name="reproduce")

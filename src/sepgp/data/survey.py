@@ -76,7 +76,7 @@ def survey(
     totals: dict[Any, int] = {}
     labels: NDArray[Any] | None = None
     counts = np.zeros(rows.n_pieces, dtype=int)
-    sample = _Sample(seed)
+    sample = Sample(seed)
     for piece in range(rows.n_pieces):
         for block in rows.read(piece):
             if not len(block):
@@ -192,8 +192,11 @@ def _filtered(X: pa.Table | NDArray[Any], where: NDArray[np.bool_]) -> Any:
     return np.ascontiguousarray(X[where], np.float64)
 
 
-class _Sample:
-    """The rows with the smallest of random keys: a uniform sample of a stream."""
+class Sample:
+    """At most `SAMPLE` rows, those with the smallest of random keys: a uniform sample of a stream.
+
+    Rows of weight zero are left out.
+    """
 
     def __init__(self, seed: int) -> None:
         self._rng = np.random.default_rng((seed, 0))
@@ -202,6 +205,7 @@ class _Sample:
         self._limit = 1.0
 
     def add(self, block: Block) -> None:
+        """Let the rows of a block take part."""
         keys = self._rng.random(len(block))
         where = np.flatnonzero((keys < self._limit) & (block.weight > 0))
         if len(where):
@@ -214,6 +218,7 @@ class _Sample:
             self._shrink()
 
     def block(self) -> Block:
+        """The sample of all rows so far, of which there must be some."""
         self._shrink()
         return self._blocks[0]
 

@@ -1,0 +1,43 @@
+"""`sepgp report`: one HTML page on a model and some rows."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sepgp.cli.options import Model, Rows, Target
+from sepgp.cli.stdin import readable
+
+
+def report(
+    model: Model,
+    data: Rows,
+    target: Target = None,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The page to write.")] = Path(
+        "report.html"
+    ),
+) -> None:
+    """Write an HTML page that shows how good a model is, and where it is unsure.
+
+    \b
+    sepgp report loans.sepgp new-loans.csv
+    sepgp report loans.sepgp new-loans.csv --target repaid --out loans.html
+    """
+    from rich.console import Console
+
+    from sepgp.cli.train import _target
+    from sepgp.models import load
+    from sepgp.report import write
+
+    fitted = load(model)
+    column = _target(fitted, target)
+    with readable(data) as path, Console(stderr=True).status("Reading rows ...") as status:
+        write(
+            fitted,
+            path,
+            path=out,
+            target=column,
+            title=f"Report on {model.name}",
+            progress=lambda n: status.update(f"{n:,} rows read ..."),
+        )
+    typer.echo(out)

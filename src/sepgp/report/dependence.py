@@ -1,0 +1,94 @@
+"""How the probability changes when one or two columns take other values."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from sepgp.classifier import GPClassifier
+from sepgp.data.scaling import Floats
+from sepgp.report.columns import Column, Rows, joined, levels, replaced, values
+from sepgp.report.posterior import Draws, probabilities, unlearned
+
+POINTS = {"number": 25, "time": 60}
+"""Values of a column that a curve has at most; times have seasons."""
+LEVELS = 12
+"""Texts of a column that are shown."""
+CELLS = 32
+"""Values along one side of the map."""
+DRAWS = 200
+"""Functions from the posterior that a band is made of."""
+
+Value = float | str | None
+
+
+class Curve(NamedTuple):
+    """The probability of the second class at each value of a column, averaged over rows."""
+
+    column: Column
+    values: list[Value]
+    """Numbers, microseconds since 1970 or texts; None is a missing value, and comes last."""
+    p: Floats
+    low: Floats
+    """Lower end of the 90 % interval that the posterior gives to the average."""
+    high: Floats
+
+
+class Map(NamedTuple):
+    """The mean probability over the values of two columns, arrays of shape (ys, xs)."""
+
+    x: Column
+    y: Column
+    xs: list[Value]
+    ys: list[Value]
+    p: Floats
+    unlearned: Floats
+    """Mean of f's standard deviation over what it was before training."""
+
+
+def grid(X: Rows, column: Column, even: int | None = None) -> list[Value]:
+    """Values at which to look at a column: its quantiles, or the most frequent texts.
+
+    With `even`, this many values at the same distances, where the column holds no text.
+    """
+    if column.kind == "text":
+        return list(levels(X, column, LEVELS))
+    known = values(X, column)
+    known = known[~np.isnan(known)]
+    if not len(known):
+        return []
+    distinct = np.unique(known)
+    if len(distinct) <= LEVELS:
+        chosen = distinct
+    elif even is not None:
+        low, high = np.quantile(known, [0.02, 0.98])
+        chosen = np.linspace(low, high, even)
+    else:
+        at = np.linspace(0.02, 0.98, POINTS[column.kind])
+        chosen = np.unique(np.quantile(known, at))
+    return [float(value) for value in np.unique(chosen)]
+
+
+def curve(model: GPClassifier, draws: Draws, X: Rows, column: Column, at: list[Value]) -> Curve:
+    """Partial dependence with the rows X, shape (n, d), at some values. Cost: n predictions each.
+
+    The band is that of the average, so it knows that f at one row says something of f at others.
+    """
+    if column.missing or None in at:  # which comes last
+        at = [*(value for value in at if value is not None), None]
+    rows = joined([replaced(X, column, value) for value in at])
+    p = model.predict_proba(rows)[:, 1].reshape(len(at), -1).mean(1)
+    drawn = probabilities(model, draws, rows).reshape(len(at), -1, draws.c.shape[1]).mean(1)
+    low, high = np.quantile(drawn, [0.05, 0.95], axis=1)
+    return Curve(column, at, p, low, high)
+
+
+def decision_map(model: GPClassifier, X: Rows, x: Column, y: Column, sample: Rows) -> Map:
+    """The mean over the rows X at each pair of values, which are chosen by a larger sample."""
+    xs, ys = (grid(sample, column, CELLS) for column in (x, y))
+    p, left = np.empty((len(ys), len(xs))), np.empty((len(ys), len(xs)))
+    for row, value in enumerate(ys):
+        fixed = replaced(X, y, value)
+        rows = joined([replaced(fixed, x, v) for v in xs])
+        p[row] = model.predict_proba(rows)[:, 1].reshape(len(xs), -1).mean(1)
+        left[row] = unlearned(model, rows).reshape(len(xs), -1).mean(1)
+    return Map(x, y, xs, ys, p, left)

@@ -1,0 +1,181 @@
+"""Everything that the report says, found in one pass over the rows."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from sepgp.classifier import GPClassifier
+from sepgp.data.encoding import simple
+from sepgp.data.rows import Block
+from sepgp.data.rows import Rows as Source
+from sepgp.data.scaling import Floats
+from sepgp.data.survey import Sample, unlabelled
+from sepgp.errors import InvalidData
+from sepgp.relevance import relevance
+from sepgp.report.columns import Column, Rows, columns, joined
+from sepgp.report.dependence import DRAWS, Curve, Map, curve, decision_map, grid
+from sepgp.report.posterior import draw
+from sepgp.report.tally import Tally
+from sepgp.report.uncertainty import Uncertainty, uncertainty
+
+CURVES = 9
+"""Columns whose curves are drawn."""
+BACKGROUND = 300
+"""Rows that a curve is averaged over; a map takes a quarter of them."""
+SHOWN = 10
+"""Rows in either list of uncertain rows."""
+
+
+class UncertainRows(NamedTuple):
+    """Rows that the model is unsure of, the most unsure first."""
+
+    numbers: NDArray[np.int64]
+    """Which rows of the data they are, counted from 1."""
+    X: Rows
+    y: NDArray[np.bool_]
+    mean: Floats
+    variance: Floats
+    parts: Uncertainty
+
+    def take(self, where: NDArray[np.int_]) -> "UncertainRows":
+        """The rows at these places."""
+        return UncertainRows(
+            self.numbers[where],
+            self.X.take(where) if isinstance(self.X, pa.Table) else self.X[where],
+            self.y[where],
+            self.mean[where],
+            self.variance[where],
+            Uncertainty(*(part[where] for part in self.parts)),
+        )
+
+    def plus(self, other: "UncertainRows") -> "UncertainRows":
+        """The rows of both."""
+        return UncertainRows(
+            np.concatenate([self.numbers, other.numbers]),
+            joined([self.X, other.X]),
+            np.concatenate([self.y, other.y]),
+            np.concatenate([self.mean, other.mean]),
+            np.concatenate([self.variance, other.variance]),
+            Uncertainty(
+                *(np.concatenate(two) for two in zip(self.parts, other.parts, strict=True))
+            ),
+        )
+
+
+class Findings(NamedTuple):
+    """What the page shows."""
+
+    name: str
+    """Of the data."""
+    columns: list[Column]
+    tally: Tally
+    noise: float
+    """Mean over all rows, in bits."""
+    ignorance: float
+    most_uncertain: UncertainRows
+    most_ignorant: UncertainRows
+    sample: Block
+    relevance: dict[str, float]
+    """The share of every column; empty if the kernel does not tell."""
+    ranked: list[Column]
+    """The columns, the most relevant first."""
+    curves: list[Curve]
+    map: Map | None
+
+
+def findings(
+    model: GPClassifier, source: Source, progress: Callable[[int], None] | None = None
+) -> Findings:
+    """Go over all rows once, block by block, and look closer at a sample of them.
+
+    `progress` is called after every block with the number of rows so far. Memory is that of a
+    block and of the sample. Cost: a prediction per row and about 150,000 more.
+    """
+    known = columns(model)
+    tally, totals, n_rows = Tally.of(np.empty(0), np.empty(0, bool)), np.zeros(2), 0
+    sample = Sample(seed=0)
+    most_uncertain: UncertainRows | None = None
+    most_ignorant: UncertainRows | None = None
+    for block in source.blocks():
+        if not len(block):
+            continue
+        y = _outcomes(model, source, block)
+        _check_width(model, source, block)
+        mean, variance = model.predict_latent(block.X)
+        tally = tally.plus(Tally.of(mean / np.sqrt(1 + variance), y))
+        parts = uncertainty(mean, variance)
+        totals += [parts.noise.sum(), parts.ignorance.sum()]
+        sample.add(block)
+        numbers = np.arange(n_rows + 1, n_rows + len(block) + 1)
+        rows = UncertainRows(numbers, block.X, y, mean, variance, parts)
+        most_uncertain = _first(rows, most_uncertain, lambda parts: parts.total)
+        most_ignorant = _first(rows, most_ignorant, lambda parts: parts.ignorance)
+        n_rows += len(block)
+        if progress is not None:
+            progress(n_rows)
+    if most_uncertain is None or most_ignorant is None:
+        raise InvalidData(f"{source.name} has no rows; give data that has some.")
+    drawn = sample.block()
+    shares = relevance(model)
+    ranked = sorted(known, key=lambda column: -shares.get(column.name, 0.0))
+    background = np.arange(len(drawn))[:: max(1, len(drawn) // BACKGROUND)][:BACKGROUND]
+    rows_behind, few_behind = drawn.take(background).X, drawn.take(background[::4]).X
+    grids = {c.position: grid(drawn.X, c) for c in ranked[: 4 * CURVES]}
+    moving = [c for c in ranked if len(grids.get(c.position, ())) > 1][:CURVES]
+    draws = draw(model, DRAWS)
+    map_ = None
+    if len(moving) > 1:
+        map_ = decision_map(model, few_behind, moving[0], moving[1], drawn.X)
+    return Findings(
+        source.name,
+        known,
+        tally,
+        float(totals[0] / n_rows),
+        float(totals[1] / n_rows),
+        most_uncertain,
+        most_ignorant,
+        drawn,
+        shares,
+        ranked,
+        [curve(model, draws, rows_behind, c, grids[c.position]) for c in moving],
+        map_,
+    )
+
+
+def _outcomes(model: GPClassifier, source: Source, block: Block) -> NDArray[np.bool_]:
+    """Whether rows are of the second class, shape (b,)."""
+    if block.y is None:
+        raise unlabelled(source)
+    outcomes = np.asarray(block.y == model.classes_[1], dtype=bool)
+    known = outcomes | (block.y == model.classes_[0])
+    if not np.all(known):
+        label = block.y[~np.broadcast_to(known, len(block))].tolist()[0]
+        raise InvalidData(
+            f"{source.name} has the label {label!r}, but the classes of the model are "
+            f"{model.classes_.tolist()}; correct the label or drop the row."
+        )
+    return outcomes
+
+
+def _check_width(model: GPClassifier, source: Source, block: Block) -> None:
+    width = block.X.num_columns if isinstance(block.X, pa.Table) else block.X.shape[1]
+    if width != model.n_features_in_:
+        raise InvalidData(
+            f"{source.name} has {width} columns besides the target, but the model was trained with "
+            f"{model.n_features_in_}; give the same columns."
+        )
+
+
+def _first(
+    rows: UncertainRows, before: UncertainRows | None, key: Callable[[Uncertainty], Floats]
+) -> UncertainRows:
+    """The `SHOWN` rows with the largest keys, of a block and of those found before."""
+    rows = rows.take(np.argsort(-key(rows.parts), kind="stable")[:SHOWN])
+    if isinstance(rows.X, pa.Table):
+        rows = rows._replace(X=simple(rows.X))
+    if before is not None:
+        rows = before.plus(rows)
+    return rows.take(np.argsort(-key(rows.parts), kind="stable")[:SHOWN])

@@ -1,0 +1,320 @@
+"""The page: findings as one HTML file that needs nothing else."""
+
+import json
+import math
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtr
+from sklearn.utils.validation import check_is_fitted
+
+from sepgp import __version__, inputs
+from sepgp.classifier import GPClassifier
+from sepgp.data.rows import is_table
+from sepgp.errors import InvalidParameter, WriteFailed, reason
+from sepgp.metrics import BINS
+from sepgp.report import plots
+from sepgp.report.columns import columns, shown
+from sepgp.report.findings import Findings, UncertainRows, findings
+from sepgp.report.svg import shortened
+from sepgp.report.tally import THRESHOLDS, Tally
+
+VALUES = 4
+"""Columns that a list of rows shows, the most relevant ones."""
+BARS = 20
+"""Columns whose relevance is shown."""
+
+
+def write(
+    model: GPClassifier,
+    X: Any,
+    y: Any = None,
+    path: str | os.PathLike[str] = "report.html",
+    *,
+    target: str | None = None,
+    title: str | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> None:
+    """Write a report on a fitted model and some rows with labels as one HTML file.
+
+    Parameters
+    ----------
+    model : GPClassifier
+        The fitted model.
+    X, y, target
+        Rows and their labels, as for `GPClassifier.fit`: an array or table with y, or a table or
+        path with the column `target`. They are read once, block by block.
+    path : path
+        The file to write. It is replaced at once or not at all.
+    title : str, optional
+        The heading of the page.
+    progress : callable, optional
+        Called after every block with the number of rows so far.
+    """
+    check_is_fitted(model)
+    names = getattr(model, "feature_names_in_", None)
+    if not (inputs.is_source(X) or is_table(X)):
+        names = None
+    if names is not None and target in names:
+        raise InvalidParameter(
+            f"target={target!r} is a column that the model learned from; name that of the labels."
+        )
+    source = inputs.training_rows(X, y, None, target, names)
+    path = Path(path)
+    temporary = _beside(path)
+    try:
+        _move(page(model, findings(model, source, progress), title), temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def page(model: GPClassifier, found: Findings, title: str | None = None) -> str:
+    """The page as text."""
+    first, second = (str(label) for label in model.classes_.tolist())
+    tally = found.tally
+    drawn = found.sample
+    y = np.asarray(drawn.y == model.classes_[1], dtype=bool)
+    parts = {
+        "title": title or "Report on a classifier",
+        "name": Path(found.name).name,
+        "made": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC, sepgp {__version__}",
+        "first": shortened(first, 40),
+        "second": shortened(second, 40),
+    }
+    markup = {
+        "tiles": _tiles(found),
+        "verdict": _verdict(found, shortened(second, 40)),
+        "data_facts": _facts(_data_facts(found, first, second)),
+        "model_facts": _facts(_model_facts(model)),
+        "learning": str(plots.learning_curve(model.history_, max(model._n_seen, 1.0))),
+        "reliability": str(plots.reliability(tally, second)),
+        "reliability_table": _reliability_table(tally),
+        "bins": str(BINS),
+        "ece": _number(tally.ece()),
+        "roc": str(plots.roc(tally)),
+        "pr": str(plots.precision_recall(tally)),
+        "auc": _number(tally.auc()),
+        "average_precision": _number(tally.average_precision()),
+        "base_rate": _percent(tally.totals[1] / tally.n_rows),
+        "histogram": str(plots.histogram(tally, (first, second))),
+        "relevance": _relevance(found),
+        "curves": _curves(found),
+        "noise": f"{found.noise:.3f}",
+        "ignorance": f"{found.ignorance:.3f}",
+        "ignorance_share": _percent(found.ignorance / max(found.noise + found.ignorance, 1e-12)),
+        "uncertain": _rows(found, found.most_uncertain, (first, second)),
+        "ignorant": _rows(found, found.most_ignorant, (first, second)),
+        "map": _map(found, y),
+        "tallies": _embedded(_tallies(tally)),
+    }
+    template = Template(files("sepgp.report").joinpath("page.html").read_text(encoding="utf-8"))
+    return template.substitute({k: escape(v) for k, v in parts.items()} | markup)
+
+
+# ------------------------------------------------------------------- words and numbers
+
+
+def _percent(share: float) -> str:
+    if math.isnan(share):
+        return "–"
+    digits = 0 if share in (0.0, 1.0) else 1 if 0.001 <= share <= 0.999 else 3
+    return f"{100 * share:.{digits}f} %"
+
+
+def _number(value: float) -> str:
+    return "–" if math.isnan(value) else f"{value:.3f}"
+
+
+def _tiles(found: Findings) -> str:
+    scores = found.tally.scores()
+    share = found.tally.totals[1] / found.tally.n_rows
+    guess = [share, 1 - share]
+    entropy = -sum(s * math.log(s) for s in guess if s > 0)
+    tiles = [
+        ("Area under ROC", _number(scores.auc), "0.5 is a guess, 1 is perfect"),
+        ("Error", _percent(scores.error), f"always the larger class: {_percent(min(guess))}"),
+        ("Log loss", _number(scores.nll), f"base rate alone: {_number(entropy)}"),
+        ("Brier score", _number(scores.brier), f"base rate alone: {_number(share * (1 - share))}"),
+        ("Calibration error", _number(scores.ece), "0 means that probabilities hold"),
+    ]
+    return "".join(
+        f'<div class="tile"><dt>{name}</dt><dd>{value}</dd><p>{hint}</p></div>'
+        for name, value, hint in tiles
+    )
+
+
+def _verdict(found: Findings, second: str) -> str:
+    """The bin with the most rows in words, as a way into the reliability diagram."""
+    bins = found.tally.reliability()
+    top = int(np.argmax(bins.rows))
+    return (
+        f"For example, where it says {_percent(bins.stated[top])} on average, "
+        f"<b>{escape(second)}</b> is the outcome of {_percent(bins.observed[top])} of "
+        f"{bins.rows[top]:,} rows."
+    )
+
+
+def _data_facts(found: Findings, first: str, second: str) -> Iterator[tuple[str, str]]:
+    totals, n = found.tally.totals, found.tally.n_rows
+    yield "rows", f"{n:,}"
+    for label, count in zip((first, second), totals, strict=True):
+        yield f"class {shortened(label, 40)}", f"{count:,} rows, {_percent(count / n)}"
+    kinds = [column.kind for column in found.columns]
+    words = {"number": "of numbers", "text": "of text", "time": "of times"}
+    counted = [f"{kinds.count(k)} {words[k]}" for k in words if k in kinds]
+    yield "columns", f"{len(kinds)}: {', '.join(counted)}"
+    drawn = len(found.sample)
+    yield "looked at closely", "all rows" if drawn == n else f"a random sample of {drawn:,} rows"
+
+
+def _model_facts(model: GPClassifier) -> Iterator[tuple[str, str]]:
+    features = model._Z.shape[1]
+    yield "method", f"{model.method.upper()}, {len(model._Z)} inducing points"
+    yield "kernel", shortened(" ".join(repr(model.kernel_).split()), 160)
+    yield "features", f"{features:,} from {len(columns(model)):,} columns"
+    yield "trained on", f"{model._n_seen:,.0f} rows"
+    seconds = model.history_["seconds"][-1]
+    yield "training", f"{model.n_iter_:,} steps, {seconds:,.1f} s"
+    per_row = model.log_evidence_ / max(model._n_seen, 1.0)
+    yield "log evidence", f"{model.log_evidence_:,.1f}, or {per_row:.4f} per row".replace("-", "−")
+
+
+def _facts(facts: Iterable[tuple[str, str]]) -> str:
+    rows = (f"<tr><th>{escape(k)}</th><td>{escape(v)}</td></tr>" for k, v in facts)
+    return f'<table class="facts">{"".join(rows)}</table>'
+
+
+def _reliability_table(tally: Tally) -> str:
+    rows = (
+        f"<tr><td>{_percent(stated)}</td><td>{_percent(observed)}</td>"
+        f"<td>{_percent(low)} to {_percent(high)}</td><td>{count:,}</td></tr>"
+        for count, stated, observed, low, high in zip(*tally.reliability(), strict=True)
+    )
+    head = "<tr><th>stated</th><th>observed</th><th>95 % interval</th><th>rows</th></tr>"
+    return f'<table class="numbers">{head}{"".join(rows)}</table>'
+
+
+def _relevance(found: Findings) -> str:
+    if not found.relevance:
+        return "<p>The kernel has no length-scales, so that columns are in their own order.</p>"
+    shown_ = found.ranked[:BARS]
+    top = max(found.relevance[column.name] for column in shown_)
+    bars = []
+    for column in shown_:
+        share = found.relevance[column.name]
+        bars.append(
+            f'<div class="bar"><span title="{escape(column.name)}">'
+            f"{escape(shortened(column.name, 40))}</span>"
+            f'<i><b style="width:{100 * share / top:.1f}%"></b></i><em>{_percent(share)}</em></div>'
+        )
+    rest = len(found.ranked) - len(shown_)
+    more = f'<p class="note">{rest:,} columns with less relevance are left out.</p>' if rest else ""
+    return f'<div class="bars">{"".join(bars)}</div>{more}'
+
+
+def _curves(found: Findings) -> str:
+    if not found.curves:
+        return "<p>No column has two different values in these rows.</p>"
+    highest = max(float(curve.high.max()) for curve in found.curves)
+    top = next(top for top in (0.1, 0.2, 0.3, 0.5, 0.75, 1.0) if highest <= top)
+    drawn = (f"<figure>{plots.dependence(curve, top)}</figure>" for curve in found.curves)
+    return f'<div class="small">{"".join(drawn)}</div>'
+
+
+def _rows(found: Findings, rows: UncertainRows, classes: tuple[str, str]) -> str:
+    kept = found.ranked[:VALUES]
+    heads = "".join(f"<th>{escape(shortened(column.name, 24))}</th>" for column in kept)
+    p = ndtr(rows.mean / np.sqrt(1 + rows.variance))
+    lines = []
+    for i in range(len(rows.numbers)):
+        noise, ignorance = rows.parts.noise[i], rows.parts.ignorance[i]
+        cells = "".join(
+            f"<td>{escape(shortened(shown(rows.X, i, column), 24))}</td>" for column in kept
+        )
+        label = escape(shortened(classes[int(rows.y[i])], 24))
+        lines.append(
+            f"<tr><td>{rows.numbers[i]:,}</td><td>{label}</td><td>{_percent(float(p[i]))}</td>"
+            f'<td><div class="split" title="noise {noise:.3f}, ignorance {ignorance:.3f} bits">'
+            f'<b style="width:{100 * noise:.1f}%"></b><i style="width:{100 * ignorance:.1f}%"></i>'
+            f"</div></td><td>{noise:.2f}</td><td>{ignorance:.2f}</td>{cells}</tr>"
+        )
+    return (
+        '<div class="scroll"><table class="numbers rows"><tr><th>row</th><th>class</th>'
+        f"<th>stated</th><th>0 to 1 bit</th><th>noise</th><th>ignorance</th>{heads}</tr>"
+        f"{''.join(lines)}</table></div>"
+    )
+
+
+def _map(found: Findings, y: Any) -> str:
+    if found.map is None:
+        return "<p>A map needs two columns with different values.</p>"
+    drawn = [
+        plots.decision_map(found.map, which, found.sample.X, y) for which in ("p", "unlearned")
+    ]
+    low, high = (f"{100 * end:.0f} %" for end in plots.unlearned(found.map)[1])
+    keys = [("d", "0 %", "100 %"), ("s", low, high)]
+    titles = ["Probability", "Not yet learned"]
+    figures = (
+        f"<figure><figcaption>{title}{_key(*key)}</figcaption>{plot}</figure>"
+        for title, key, plot in zip(titles, keys, drawn, strict=True)
+    )
+    return f'<div class="two">{"".join(figures)}</div>'
+
+
+def _key(style: str, low: str, high: str) -> str:
+    shades = "".join(
+        f'<rect class="{style}{k}" x="{5 * k}" width="5.2" height="10"/>'
+        for k in range(plots.SHADES)
+    )
+    width = 5 * plots.SHADES
+    return (
+        f'<span class="shades">{low} <svg viewBox="0 0 {width} 10" width="{width}" height="10" '
+        f'aria-hidden="true">{shades}</svg> {high}</span>'
+    )
+
+
+def _tallies(tally: Tally) -> dict[str, Any]:
+    """What the script of the page needs to say what happens at a threshold."""
+    false, true = tally.positives().tolist()
+    return {"n": len(THRESHOLDS), "false": false, "true": true, "totals": tally.totals}
+
+
+def _embedded(value: Any) -> str:
+    """JSON that cannot end the element it stands in."""
+    return json.dumps(value, separators=(",", ":")).replace("<", "\\u003c")
+
+
+def _beside(path: Path) -> Path:
+    """An empty file beside the path, so that a wrong path is told before the work is done."""
+    try:
+        if path.is_dir():
+            raise IsADirectoryError(None, "it is a folder")
+        handle, name = tempfile.mkstemp(".tmp", f".{path.name}.", path.parent)
+        os.close(handle)
+    except OSError as error:
+        raise _unwritable(path, error) from error
+    return Path(name)
+
+
+def _move(text: str, temporary: Path, path: Path) -> None:
+    """Write the text and let it take its place."""
+    mask = os.umask(0)
+    os.umask(mask)
+    try:
+        temporary.write_text(text, encoding="utf-8", errors="replace")
+        temporary.chmod(0o666 & ~mask)
+        temporary.replace(path)
+    except OSError as error:
+        raise _unwritable(path, error) from error
+
+
+def _unwritable(path: Path, error: OSError) -> WriteFailed:
+    return WriteFailed(f"{path} cannot be written ({reason(error)}); choose another place.")

@@ -1,0 +1,73 @@
+"""Functions that the posterior holds possible, for how sure the model is of a mean over rows."""
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from scipy.special import ndtr
+from torch import Tensor
+
+from sepgp import inputs
+from sepgp.classifier import GPClassifier
+from sepgp.data.scaling import Floats
+from sepgp.gp.fitc import KernelMatrices, Natural
+from sepgp.gp.whitened import whitened
+from sepgp.report.columns import Rows
+
+
+class Draws(NamedTuple):
+    """Values at the inducing points drawn from q, in the coordinates c = L⁻¹u."""
+
+    L_inverse: Tensor
+    """Shape (m, m)."""
+    c: Tensor
+    """Shape (m, draws)."""
+
+
+def draw(model: GPClassifier, n_draws: int, seed: int = 0) -> Draws:
+    """Draw from the posterior of a fitted model. Cost O(m³)."""
+    Z = model._Z
+    empty = Z.new_zeros(len(Z), 0)
+    with torch.no_grad():
+        fitc = whitened(KernelMatrices(model.kernel_(Z, Z), empty, empty[0]))
+        sites = Natural(model._sites.Lambda, model._sites.b)
+        q = fitc.posterior(fitc.to_coordinates(sites))
+        eigenvalues, eigenvectors = torch.linalg.eigh(q.cov)
+        root = eigenvectors * eigenvalues.clamp_min(0).sqrt()
+        noise = np.random.default_rng(seed).standard_normal((len(Z), n_draws))
+        return Draws(
+            fitc.L_inverse, q.mean[:, None] + root @ torch.as_tensor(noise, device=Z.device)
+        )
+
+
+def unlearned(model: GPClassifier, X: Rows) -> Floats:
+    """Standard deviation of f after training over that before, at b rows, shape (b,).
+
+    1 says that the training rows have taught nothing about f there.
+    """
+    rows = _scaled(model, X)
+    with torch.no_grad():
+        before = model.kernel_.diag(rows).cpu().numpy()
+    left: Floats = np.sqrt(model.predict_latent(X)[1] / np.maximum(before, 1e-300))
+    return left
+
+
+def probabilities(model: GPClassifier, draws: Draws, X: Rows) -> Floats:
+    """P(second class) at b rows under every draw, shape (b, draws). Cost O(m² + m draws) per row.
+
+    What the inducing points do not say of a row is noise of its own, and averaged over.
+    """
+    rows = _scaled(model, X)
+    with torch.no_grad():
+        kernel = model.kernel_
+        V = draws.L_inverse @ kernel(model._Z, rows)
+        s = (kernel.diag(rows) - V.square().sum(0)).clamp_min(0)
+        f = (V.T @ draws.c) / (1 + s).sqrt()[:, None]
+    p: Floats = ndtr(f.cpu().numpy())
+    return p
+
+
+def _scaled(model: GPClassifier, X: Rows) -> Tensor:
+    """The features of rows as the kernel sees them."""
+    scaled = model._scaling.apply(inputs.features(model, X))
+    return torch.as_tensor(scaled, device=model._Z.device)

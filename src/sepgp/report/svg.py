@@ -1,0 +1,183 @@
+"""Drawings as SVG text. Colours are classes, so that the page decides on light, dark and print."""
+
+import math
+from collections.abc import Iterable, Sequence
+from html import escape
+
+import numpy as np
+
+Points = Iterable[tuple[float, float]]
+UNITS = ((1e9, "bn"), (1e6, "m"), (1e3, "k"))
+
+
+class Plot:
+    """A drawing with two axes.
+
+    Parameters
+    ----------
+    x, y : pair of floats
+        The ranges of the axes.
+    label : str
+        What it shows, for those who cannot see it.
+    size : pair of ints
+        Width and height.
+    left, bottom : int
+        Room for the labels of the axes.
+    """
+
+    def __init__(
+        self,
+        x: tuple[float, float],
+        y: tuple[float, float],
+        label: str,
+        size: tuple[int, int] = (380, 270),
+        left: int = 46,
+        bottom: int = 40,
+    ) -> None:
+        self.x, self.y = _wide(x), _wide(y)
+        self._label, self._size = label, size
+        self.left, self.right = left, size[0] - 10
+        self.top, self.bottom = 10, size[1] - bottom
+        self._parts: list[str] = []
+
+    def px(self, x: float) -> float:
+        """Where x lies, from the left."""
+        low, high = self.x
+        return self.left + (x - low) / (high - low) * (self.right - self.left)
+
+    def py(self, y: float) -> float:
+        """Where y lies, from the top."""
+        low, high = self.y
+        return self.bottom - (y - low) / (high - low) * (self.bottom - self.top)
+
+    def add(self, markup: str) -> None:
+        """Draw SVG as it is."""
+        self._parts.append(markup)
+
+    def axes(
+        self,
+        xlabel: str,
+        ylabel: str,
+        xticks: Sequence[tuple[float, str]] | None = None,
+        yticks: Sequence[tuple[float, str]] | None = None,
+        lines: bool = True,
+    ) -> None:
+        """Ticks, their labels and thin lines across."""
+        for value, name in ticks(*self.x) if xticks is None else xticks:
+            x = self.px(value)
+            anchor, shift = "middle", 0
+            if len(name) > 3 and x > self.right - 12:
+                anchor, shift = "end", 6
+            elif len(name) > 5 and x < self.left + 12:
+                anchor, shift = "start", -6
+            self.text(x + shift, self.bottom + 15, name, anchor=anchor)
+        for value, name in ticks(*self.y) if yticks is None else yticks:
+            y = self.py(value)
+            if lines:
+                self.add(f'<path class="grid" d="M{self.left} {_f(y)}H{self.right}"/>')
+            self.text(self.left - 6, y + 4, name, anchor="end")
+        self.add(f'<path class="axis" d="M{self.left} {self.bottom}H{self.right}"/>')
+        middle = (self.left + self.right) / 2
+        self.text(middle, self._size[1] - 6, xlabel, "label", "middle")
+        if ylabel:
+            y = (self.top + self.bottom) / 2
+            turn = f' transform="rotate(-90 11 {_f(y)})"'
+            self.text(11, y, ylabel, "label", "middle", turn)
+
+    def text(
+        self,
+        x: float,
+        y: float,
+        text: str,
+        style: str = "tick",
+        anchor: str = "start",
+        more: str = "",
+    ) -> None:
+        """Write text at a place in pixels."""
+        self.add(
+            f'<text class="{style}" x="{_f(x)}" y="{_f(y)}" text-anchor="{anchor}"{more}>'
+            f"{escape(text)}</text>"
+        )
+
+    def line(self, points: Points, style: str) -> None:
+        """A line through points."""
+        places = [f"{_f(self.px(x))} {_f(self.py(y))}" for x, y in points]
+        if places:
+            self.add(f'<path class="line {style}" d="M{"L".join(places)}"/>')
+
+    def area(self, upper: Points, lower: Points, style: str) -> None:
+        """The area between two lines."""
+        points = [*upper, *reversed(list(lower))]
+        places = [f"{_f(self.px(x))} {_f(self.py(y))}" for x, y in points]
+        self.add(f'<path class="{style}" d="M{"L".join(places)}Z"/>')
+
+    def dot(self, x: float, y: float, style: str, radius: float = 3.5, title: str = "") -> None:
+        """A dot, with words for the pointer that rests on it."""
+        inside = f"<title>{escape(title)}</title>" if title else ""
+        self.add(
+            f'<circle class="{style}" cx="{_f(self.px(x))}" cy="{_f(self.py(y))}" r="{radius}">'
+            f"{inside}</circle>"
+        )
+
+    def box(
+        self, x: tuple[float, float], y: tuple[float, float], style: str, title: str = ""
+    ) -> None:
+        """A filled rectangle between values of the axes."""
+        # Rounded before the size is taken, so that neighbours leave no gap.
+        left, right = (round(self.px(end), 1) for end in x)
+        bottom, top = (round(self.py(end), 1) for end in y)
+        inside = f"<title>{escape(title)}</title>" if title else ""
+        self.add(
+            f'<rect class="{style}" x="{_f(left)}" y="{_f(top)}" width="{_f(right - left)}" '
+            f'height="{_f(bottom - top)}">{inside}</rect>'
+        )
+
+    def __str__(self) -> str:
+        width, height = self._size
+        return (
+            f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{escape(self._label)}" '
+            f'style="max-width:{round(1.35 * width)}px">{"".join(self._parts)}</svg>'
+        )
+
+
+def ticks(low: float, high: float, most: int = 6) -> list[tuple[float, str]]:
+    """Round numbers between two numbers, with their names."""
+    span = high - low
+    unit = 10.0 ** math.floor(math.log10(span / most))
+    step = next(unit * k for k in (1, 2, 5, 10) if span / (unit * k) <= most)
+    first = math.ceil(low / step - 1e-9)
+    values = [k * step for k in range(first, math.floor(high / step + 1e-9) + 1)]
+    largest = max(abs(low), abs(high))
+    if largest >= 1e4:
+        power, suffix = next(p for p in UNITS if largest >= 10 * p[0])
+        return [(v, _minus(f"{v / power:g}{suffix if v else ''}")) for v in values]
+    digits = max(0, -math.floor(math.log10(step) + 1e-9))
+    return [(v, _minus(f"{v:.{digits}f}" if digits < 6 else f"{v:.3g}")) for v in values]
+
+
+def shares(low: float = 0.0, high: float = 1.0, step: float = 0.2) -> list[tuple[float, str]]:
+    """Ticks for shares, in per cent."""
+    values = np.arange(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1) * step
+    return [(float(v), f"{100 * v:.0f} %") for v in values]
+
+
+def shortened(text: str, most: int) -> str:
+    """At most this many characters of a text."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def _minus(text: str) -> str:
+    return text.replace("-", "−")
+
+
+def _wide(range_: tuple[float, float]) -> tuple[float, float]:
+    """The range, a little wider if it is a point."""
+    low, high = range_
+    if high != low:
+        return low, high
+    room = abs(low) / 2 or 1.0
+    return low - room, high + room
+
+
+def _f(value: float) -> str:
+    return f"{value:.1f}".removesuffix(".0")
