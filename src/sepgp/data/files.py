@@ -1,6 +1,7 @@
 """Rows in Parquet and CSV files."""
 
 import csv
+import functools
 import glob
 import os
 from collections.abc import Collection, Iterator, Sequence
@@ -151,6 +152,17 @@ class _Group(NamedTuple):
     """Columns that the folders on the path give."""
 
 
+def _footer(path: str) -> pq.FileMetaData:
+    """What a file says of its row groups, once for all who read it: it grows with their number."""
+    found = os.stat(path)
+    return _read_footer(path, found.st_mtime_ns, found.st_size)
+
+
+@functools.lru_cache(maxsize=8)
+def _read_footer(path: str, changed: int, size: int) -> pq.FileMetaData:
+    return pq.read_metadata(path)
+
+
 class ParquetRows(Rows):
     """Rows of Parquet files; a piece is a row group.
 
@@ -198,7 +210,9 @@ class ParquetRows(Rows):
         stored = [c for c in self._columns.all if c not in keys]
         with (
             _reading(path),
-            pq.ParquetFile(path, buffer_size=READ_BUFFER, pre_buffer=False) as file,
+            pq.ParquetFile(
+                path, metadata=_footer(path), buffer_size=READ_BUFFER, pre_buffer=False
+            ) as file,
         ):
             for batch in file.iter_batches(
                 size, row_groups=[number], columns=stored, use_threads=False
