@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from sepgp.cli.options import Model, Rows, Target
+from sepgp.cli.options import Model, Rows, Target, label_column
 from sepgp.cli.stdin import readable
 
 
@@ -25,12 +25,11 @@ def report(
     """
     from rich.console import Console
 
-    from sepgp.cli.train import _target
     from sepgp.models import load
     from sepgp.report import write
 
     fitted = load(model)
-    column = _target(fitted, target)
+    column = label_column(fitted, target)
     with readable(data) as path, Console(stderr=True).status("Reading rows ...") as status:
         write(
             fitted,
