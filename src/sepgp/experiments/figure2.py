@@ -16,6 +16,8 @@ TITLE = "Figure 2: negative test log-likelihood against training time"
 INDUCING = 200
 BATCH = 200
 LINEAR = "logistic regression"
+EARLIEST = 0.4
+"""Seconds at which the plots begin, a little before the second look."""
 LOOKS = 25
 """How often a run looks at the test rows, at times with equal ratios."""
 PANELS = {
@@ -228,12 +230,13 @@ def plot(runs: Runs, stem: Path) -> list[Path]:
             axis.set_ylabel("negative test log-likelihood")
             axis.legend()
         for axis in axes[0]:  # the same scales, so that the two modes can be compared
-            axis.set_xlim(_limits(runs, "mnist", 0))
+            axis.set_xlim(EARLIEST, _limits(runs, "mnist", 0)[1])
             axis.set_yscale("log")
             low, high = _limits(runs, "mnist", 2)
             axis.set_ylim(low, min(high, 1.0))
             axis.yaxis.set_major_formatter("{x:g}")
             axis.yaxis.set_minor_formatter("{x:.2g}")
+        axes[1, 0].set_xlim(left=EARLIEST)
         low, _ = _limits(runs, "airline", 2)
         axes[1, 0].set_ylim(low, 1.07 * runs["airline", LINEAR]["points"][0][2])
         axes[1, 0].xaxis.set_minor_formatter(NullFormatter())

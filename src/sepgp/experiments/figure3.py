@@ -1,7 +1,7 @@
 """Figure 3: MNIST with more and more training rows and inducing points, in minibatches.
 
-Every run makes the same number of steps with batches of the same size, so runs with equally many
-inducing points cost the same, however many rows they have.
+Every run makes the same number of steps with batches of the same size, so the steps of runs with
+equally many inducing points cost the same, however many rows they have.
 """
 
 import time
