@@ -19,6 +19,8 @@ class NotEnoughMemory(MemoryError):
 
 def reason(error: BaseException) -> str:
     """What an error of another library says, as a part of a sentence."""
-    said = getattr(error, "strerror", None) or (error.args[0] if error.args else error)
+    said = getattr(error, "strerror", None) or error
+    if type(error).__module__.startswith("pyarrow") and error.args:
+        said = error.args[0]  # without the quotes that a KeyError puts around it
     said = str(said).strip().split("\n")[0].split(". ")[0].rstrip(".")
     return said if len(said) <= 120 else f"{said[:117]}..."
