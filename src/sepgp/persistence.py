@@ -62,7 +62,8 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], Any]:
         raise InvalidData(f"{path} cannot be read ({reason(error)}); check the path.") from error
     except (SafetensorError, KeyError, ValueError) as error:
         raise InvalidData(
-            f"{path} is damaged or was not written by sepgp; remove it or name another file."
+            f"{path} is damaged or was not written by sepgp; name another file, or remove it if it "
+            "is a checkpoint."
         ) from error
 
 

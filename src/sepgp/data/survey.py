@@ -38,7 +38,7 @@ class Survey(NamedTuple):
     sample: Block
     """At most `SAMPLE` rows of positive weight, drawn at random, as they were read."""
     digest: str
-    """Differs for different rows."""
+    """Differs for other labels, counts and sums of the rows; not for another order in a piece."""
 
     def signs(self, y: NDArray[Any], name: str) -> Floats:
         """Labels as −1 and 1, shape (b,)."""
