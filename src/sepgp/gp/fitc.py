@@ -95,8 +95,22 @@ class FITC(ABC):
 
 
 def coordinate_sum(V: Tensor, nu: Tensor, mu: Tensor) -> Natural:
-    """Σ ν_i V_iV_iᵀ and Σ μ_i V_i for directions V, shape (m, b). Cost 2m² per row."""
-    return Natural(((V * nu) @ V.T).double(), (V @ mu).double())
+    """Σ ν_i V_iV_iᵀ and Σ μ_i V_i for directions V, shape (m, b). Cost 1.5m² per row."""
+    return Natural(gram(V, nu).double(), (V @ mu).double())
+
+
+def gram(V: Tensor, weight: Tensor) -> Tensor:
+    """V diag(weight) Vᵀ for V of shape (m, b), weight of shape (b,). Cost 1.5m² per row.
+
+    It is symmetric, so one quarter of it is copied from another.
+    """
+    half = len(V) // 2
+    weighted = V * weight
+    result = V.new_empty(len(V), len(V))
+    result[:, :half] = V @ weighted[:half].T
+    result[half:, half:] = V[half:] @ weighted[half:].T
+    result[:half, half:] = result[half:, :half].T
+    return result
 
 
 def gaussian(precision: Tensor, b: Tensor, log_prior: Tensor | float) -> Posterior:

@@ -67,55 +67,61 @@ class _Scaled(Kernel):
         return f"variance={self.variance.item():.4g}"
 
 
-# A profile gives k and dk/d(r²) at squared scaled distances r², for unit variance.
-Profile = Callable[[Tensor], tuple[Tensor, Tensor]]
+# A profile turns squared distances x² and log σ² into K = σ² k(x²) and σ² g, where k' = −g/2.
+Profile = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+
+
+def _squared_distances(A: Tensor, B: Tensor) -> Tensor:
+    """‖a − b‖² for the points A, shape (a, d), and B, shape (b, d): shape (a, b).
+
+    The norms are two more columns of the product −2ABᵀ, so they cost no passes over the result.
+    """
+    ones = A.new_ones(1, 1)
+    left = torch.cat([-2 * A, (A * A).sum(1, keepdim=True), ones.expand(len(A), 1)], 1)
+    right = torch.cat([B, ones.expand(len(B), 1), (B * B).sum(1, keepdim=True)], 1)
+    return (left @ right.T).clamp_min_(0)
 
 
 class _StationaryFunction(torch.autograd.Function):
-    """σ² k(r²) with r² = Σ_d (a_d − b_d)²/ℓ_d², and its derivative written by hand.
+    """σ² k(x²) with x² = stretch Σ_d (a_d − b_d)²/ℓ_d², and its derivative written by hand.
 
-    With W = G ∘ ∂K/∂(r²), where G is the incoming adjoint of K:
-    dA = 2 (W1 ∘ A − W B)/ℓ², d log ℓ² = −Σ_ab W_ab (a − b)²/ℓ², d log σ² = Σ G ∘ K.
-    One (a, b) × (b, d) product serves all three, where autograd would keep the whole graph.
+    A and B are scaled first, so that x² is the distance of A' and B'. With W = G ∘ σ²g, where G is
+    the incoming adjoint of K and k' = −g/2:
+    dA' = W B' − W1 ∘ A', d log ℓ² = ½ Σ_ab W_ab (a' − b')², d log σ² = Σ G ∘ K.
+    One (a, b) × (b, d) product serves the first two, where autograd would keep the whole graph.
     """
 
     @staticmethod
-    def forward(ctx, profile, same, A, B, log_lengthscale2, log_variance):  # type: ignore[no-untyped-def]
-        scale = torch.exp(-0.5 * log_lengthscale2)
+    def forward(ctx, profile, stretch, same, A, B, log_lengthscale2, log_variance):  # type: ignore[no-untyped-def]
+        scale = math.sqrt(stretch) * torch.exp(-0.5 * log_lengthscale2)
         A_, B_ = A * scale, B * scale
-        r2 = torch.addmm((B_ * B_).sum(1), A_, B_.T, alpha=-2)
-        r2 += (A_ * A_).sum(1, keepdim=True)
-        r2.clamp_min_(0)
+        x2 = _squared_distances(A_, B_)
         if same:
-            r2.fill_diagonal_(0)
-        K, dK = profile(r2)
-        variance = log_variance.exp()
-        K *= variance
-        dK *= variance
+            x2.fill_diagonal_(0)
+        K, g = profile(x2, log_variance)
         ctx.same = same
-        ctx.save_for_backward(A_, B_, scale, K, dK)
+        ctx.save_for_backward(A_, B_, scale, K, g)
         return K
 
     @staticmethod
     def backward(ctx, G):  # type: ignore[no-untyped-def]
-        A_, B_, scale, K, dK = ctx.saved_tensors
-        W = G * dK
+        A_, B_, scale, K, g = ctx.saved_tensors
+        W = G * g
         if ctx.same:  # both arguments are the same points: dA holds the whole, dB nothing
             W += W.T.clone()
         WB = W @ B_
         row_sum, column_sum = W.sum(1, keepdim=True), W.sum(0)
         dA = dB = dlengthscale = dvariance = None
-        if ctx.needs_input_grad[2]:
-            dA = (row_sum * A_ - WB) * (2 * scale)
-        if ctx.needs_input_grad[3] and not ctx.same:
-            dB = (column_sum[:, None] * B_ - W.T @ A_) * (2 * scale)
-        if ctx.needs_input_grad[4]:
-            dlengthscale = (A_ * (2 * WB - row_sum * A_)).sum(0) - column_sum @ (B_ * B_)
-            if ctx.same:
-                dlengthscale *= 0.5
+        if ctx.needs_input_grad[3]:
+            dA = (WB - row_sum * A_) * scale
+        if ctx.needs_input_grad[4] and not ctx.same:
+            dB = (W.T @ A_ - column_sum[:, None] * B_) * scale
         if ctx.needs_input_grad[5]:
+            dlengthscale = (A_ * (row_sum * A_ - 2 * WB)).sum(0) + column_sum @ (B_ * B_)
+            dlengthscale *= 0.25 if ctx.same else 0.5
+        if ctx.needs_input_grad[6]:
             dvariance = torch.dot(G.reshape(-1), K.reshape(-1))
-        return None, None, dA, dB, dlengthscale, dvariance
+        return None, None, None, dA, dB, dlengthscale, dvariance
 
 
 class Stationary(_Scaled):
@@ -147,9 +153,12 @@ class Stationary(_Scaled):
         initial = 1.0 if lengthscale is None else lengthscale
         self.log_lengthscale2 = nn.Parameter(2 * _log(initial, "lengthscale"))
 
+    stretch = 1.0
+    """Factor on r² that makes the formula of the kernel short."""
+
     @staticmethod
-    def profile(r2: Tensor) -> tuple[Tensor, Tensor]:
-        """k and dk/d(r²) at the squared scaled distances r2, for unit variance; may reuse r2."""
+    def profile(x2: Tensor, log_variance: Tensor) -> tuple[Tensor, Tensor]:
+        """σ²k and σ²g at x² = stretch·r², where dk/d(x²) = −g/2; may overwrite x2."""
         raise NotImplementedError
 
     @property
@@ -173,7 +182,7 @@ class Stationary(_Scaled):
 
     def forward(self, A: Tensor, B: Tensor) -> Tensor:
         K: Tensor = _StationaryFunction.apply(  # type: ignore[no-untyped-call]
-            self.profile, A is B, A, B, self.log_lengthscale2, self.log_variance
+            self.profile, self.stretch, A is B, A, B, self.log_lengthscale2, self.log_variance
         )
         return K
 
@@ -190,42 +199,45 @@ class RBF(Stationary):
     """exp(−r²/2): infinitely smooth functions."""
 
     @staticmethod
-    def profile(r2: Tensor) -> tuple[Tensor, Tensor]:
-        k = r2.mul_(-0.5).exp_()
-        return k, -0.5 * k
+    def profile(x2: Tensor, log_variance: Tensor) -> tuple[Tensor, Tensor]:
+        k = torch.sub(log_variance, x2, alpha=0.5).exp_()
+        return k, k
 
 
 class Matern12(Stationary):
     """exp(−r): continuous, rough functions."""
 
     @staticmethod
-    def profile(r2: Tensor) -> tuple[Tensor, Tensor]:
-        r = r2.sqrt()
-        k = torch.exp(-r)
-        # At r = 0 the derivative does not exist; 0 keeps coinciding points where they are.
-        dk = torch.where(r > 0, -0.5 * k / r, torch.zeros_like(r))
-        return k, dk
+    def profile(x2: Tensor, log_variance: Tensor) -> tuple[Tensor, Tensor]:
+        x = x2.sqrt_()
+        k = torch.sub(log_variance, x).exp_()
+        # At x = 0 the derivative does not exist; 0 keeps coinciding points where they are.
+        return k, torch.where(x > 0, k / x, torch.zeros_like(x))
 
 
 class Matern32(Stationary):
-    """(1 + √3 r) exp(−√3 r): once differentiable functions."""
+    """(1 + x) exp(−x) with x = √3 r: once differentiable functions."""
+
+    stretch = 3.0
 
     @staticmethod
-    def profile(r2: Tensor) -> tuple[Tensor, Tensor]:
-        r = r2.mul_(3).sqrt_()
-        e = torch.exp(-r)
-        return r.add_(1).mul_(e), e.mul_(-1.5)
+    def profile(x2: Tensor, log_variance: Tensor) -> tuple[Tensor, Tensor]:
+        x = x2.sqrt_()
+        e = torch.sub(log_variance, x).exp_()
+        return torch.addcmul(e, x, e), e
 
 
 class Matern52(Stationary):
-    """(1 + √5 r + 5r²/3) exp(−√5 r): twice differentiable functions."""
+    """(1 + x + x²/3) exp(−x) with x = √5 r: twice differentiable functions."""
+
+    stretch = 5.0
 
     @staticmethod
-    def profile(r2: Tensor) -> tuple[Tensor, Tensor]:
-        r = (5 * r2).sqrt_()
-        e = torch.exp(-r)
-        dk = (1 + r) * e
-        return dk + (5 / 3) * r2 * e, dk.mul_(-5 / 6)
+    def profile(x2: Tensor, log_variance: Tensor) -> tuple[Tensor, Tensor]:
+        x = x2.sqrt()
+        e = torch.sub(log_variance, x).exp_()
+        g = torch.addcmul(e, x, e).div_(3)
+        return torch.addcmul(3 * g, x2, e, value=1 / 3), g
 
 
 class Linear(_Scaled):

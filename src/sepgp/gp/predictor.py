@@ -34,6 +34,6 @@ def predictor(kernel: Kernel, Z: Tensor, sites: Natural, jitter: float = JITTER)
 def predict(folded: Predictor, Kmb: Tensor, kdiag: Tensor) -> tuple[Tensor, Tensor]:
     """Mean and variance of f at b rows, each of shape (b,). Cost 2m² per row."""
     mean = folded.beta @ Kmb
-    explained = folded.F @ Kmb
-    variance = kdiag - explained.square_().sum(0)
-    return mean, variance.clamp_min(0)
+    explained = torch.linalg.vector_norm(folded.F @ Kmb, dim=0)
+    variance = kdiag - explained.square_()
+    return mean, variance.clamp_min_(0)

@@ -1,0 +1,129 @@
+"""How near a training step is to the machine's limit, and how its time grows.
+
+A step is a site refinement, log Z_q, the gradient for every kernel parameter and inducing point,
+and the optimiser's move: 7m² + 4md useful flops per row. The limit is the rate of a large matrix
+product in the same type of numbers. A product here is one (m × m) · (m × batch) in float64. All
+times are the best of many repetitions, taken in turns with the product they are compared to.
+
+    python benchmarks/fraction_of_peak.py [--threads N]
+"""
+
+import argparse
+import time
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import torch
+
+from sepgp import training
+from sepgp.data.arrays import ArraySource
+from sepgp.data.scaling import identity
+from sepgp.gp.hyperparameters import Hyperparameters
+from sepgp.gp.kernels import KERNELS
+from sepgp.memory import keep_freed_memory
+
+DTYPES = (torch.float64, torch.float32)
+SIZES = ((50, 200), (200, 200), (50, 2000), (100, 2000), (200, 2000), (400, 2000), (1000, 2000))
+"""Inducing points m and batch."""
+GROWTH = {
+    "n": (10_000, 100_000, 1_000_000, 10_000_000),
+    "m": (50, 100, 200, 400, 800),
+    "d": (2, 8, 32, 128, 512),
+    "batch": (200, 1000, 5000, 20_000),
+}
+USUAL = {"n": 100_000, "m": 200, "d": 8, "batch": 2000}
+
+
+def full_step(
+    n: int, m: int, d: int, batch: int, dtype: torch.dtype, kernel: str = "matern32"
+) -> Callable[[], None]:
+    """A function that takes one SEP step with a minibatch, fetched from n rows of noise."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal(size=(n, d), dtype=np.float32)
+    y = np.where(X[:, 0] + 0.3 * rng.normal(size=n) > 0, 1.0, -1.0)
+    Z = torch.as_tensor(rng.normal(size=(m, d)))
+    covariance = KERNELS[kernel](lengthscale=float(d) ** 0.5)
+    covariance.start(Z)
+    hyper = Hyperparameters(covariance, Z)
+    source = ArraySource(X, y, np.ones(n), identity(d), batch, dtype=dtype)
+    batches: Iterator = source.batches()
+    settings = training.Settings()
+    state = training.init(settings, hyper, m, source)
+
+    def step() -> None:
+        nonlocal state
+        state, info = training.step(
+            settings, hyper, state, next(batches), source.total_weight, rate=1e-6
+        )
+        assert info.ok
+
+    return step
+
+
+def product(m: int, k: int, dtype: torch.dtype) -> Callable[[], object]:
+    """A function that takes one product (m × m) · (m × k)."""
+    left, right = (torch.randn(m, size, dtype=dtype) for size in (m, k))
+    return lambda: left @ right
+
+
+def best_seconds(functions: list[Callable[[], object]], seconds: float = 2.0) -> list[float]:
+    """The least time of each function, called in turns until the time is up."""
+    best = [float("inf")] * len(functions)
+    end = time.perf_counter() + seconds * len(functions)
+    rounds = 0
+    while rounds < 10 or time.perf_counter() < end:
+        for i, function in enumerate(functions):
+            begin = time.perf_counter()
+            function()
+            best[i] = min(best[i], time.perf_counter() - begin)
+        rounds += 1
+    return best
+
+
+def fractions() -> None:
+    """Print the part of the limit that a step reaches."""
+    print("    m  batch  type      step ms  products  Gflop/s  limit  fraction")
+    for m, batch in SIZES:
+        flops = (7 * m * m + 4 * m * USUAL["d"]) * batch
+        for dtype in DTYPES:
+            step, unit, limit = best_seconds(
+                [
+                    full_step(10 * batch, m, USUAL["d"], batch, dtype),
+                    product(m, batch, torch.float64),
+                    product(1000, 1000, dtype),
+                ]
+            )
+            rate, peak = flops / step / 1e9, 2e9 / limit / 1e9
+            print(
+                f"{m:5d}  {batch:5d}  {str(dtype)[6:]}  {1e3 * step:8.2f}  {step / unit:8.1f}"
+                f"  {rate:7.1f}  {peak:5.0f}  {100 * rate / peak:6.0f} %",
+                flush=True,
+            )
+
+
+def growth() -> None:
+    """Print the time of a float64 step as a multiple of the usual one, one size after another."""
+    print("usual: " + ", ".join(f"{name} = {value:,}" for name, value in USUAL.items()))
+    usual = full_step(**USUAL, dtype=torch.float64)
+    for name, values in GROWTH.items():
+        parts = []
+        for value in values:
+            other = full_step(**USUAL | {name: value}, dtype=torch.float64)
+            seconds, unit = best_seconds([other, usual], seconds=1.0)
+            parts.append(f"{value:,}: {seconds / unit:.2f}")
+        print(f"{name:>5} = " + ", ".join(parts), flush=True)
+
+
+def main() -> None:
+    """Print both tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    torch.set_num_threads(parser.parse_args().threads)
+    keep_freed_memory()
+    print(f"{torch.get_num_threads()} threads")
+    fractions()
+    growth()
+
+
+if __name__ == "__main__":
+    main()
