@@ -26,7 +26,7 @@ types: $(READY)  ## Check types
 # Material's notice about a version of MkDocs that is not used here is no warning about the pages.
 docs: $(READY_DOCS)  ## Build the documentation into site/; a warning is an error
 	$(BIN)/python docs/commands.py
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --clean
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --clean
 
 clean:  ## Remove the virtual environment and all caches
 	rm -rf $(VENV) build dist site src/*.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache

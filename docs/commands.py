@@ -11,8 +11,8 @@ from sepgp.cli.main import app
 PAGE = Path(__file__).with_name("commands.md")
 HEAD = """# Commands
 
-Every command and option, as `--help` has them. A mistake ends a command with one sentence and exit \
-code 1; see [Troubleshooting](how-to/troubleshooting.md).
+Every command and option, as `--help` has them. A mistake ends a command with one sentence and \
+exit code 1; see [Troubleshooting](how-to/troubleshooting.md).
 """
 
 
