@@ -2,9 +2,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+READY_DOCS := $(VENV)/.ready-docs
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types clean
+.PHONY: help demo test lint types docs clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' Makefile
@@ -22,8 +23,13 @@ lint: $(READY)  ## Check style and formatting
 types: $(READY)  ## Check types
 	$(BIN)/mypy src
 
+# Material's notice about a version of MkDocs that is not used here is no warning about the pages.
+docs: $(READY_DOCS)  ## Build the documentation into site/; a warning is an error
+	$(BIN)/python docs/commands.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --clean
+
 clean:  ## Remove the virtual environment and all caches
-	rm -rf $(VENV) build dist src/*.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) build dist site src/*.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find src tests examples -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The version is read from __init__.py, and the installed metadata must agree with it.
@@ -31,4 +37,8 @@ $(READY): pyproject.toml constraints.txt src/sepgp/__init__.py
 	@echo "Setting up $(VENV); the first time this takes a minute or more."
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+$(READY_DOCS): $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
 	@touch $@

@@ -45,15 +45,15 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    method : {"sep", "ep", "adf"}
+    method : one of "sep", "ep", "adf"
         "sep" (stochastic expectation propagation) needs O(m²) memory however many rows there
         are. "ep" keeps a factor per row: O(n) numbers when one batch holds all rows, O(nm) with
         minibatches. "adf" is the baseline that counts a row anew each time it is seen.
     n_inducing : int
         The number m of inducing points; fewer are used if there are fewer distinct rows.
-    inducing : {"kmeans", "random"} or array of shape (m, d)
+    inducing : "kmeans", "random" or array of shape (m, d)
         Where the inducing points start. An array is in the units of X and sets m.
-    kernel : Kernel, {"rbf", "matern12", "matern32", "matern52"}
+    kernel : Kernel or one of "rbf", "matern12", "matern32", "matern52"
         The covariance function; see `sepgp.kernels`.
     batch_size : int or None
         Rows per step. None takes all rows up to 2,000, and else minibatches of 2,000.
@@ -67,13 +67,13 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     learning_rate : float or None
         Of the optimiser at the start; with "adam" it falls to 0 along a half cosine. None takes
         0.2 when every step sees all rows and 0.03 otherwise; with "sign" it takes 0.01.
-    optimizer : {"adam", "sign"}
+    optimizer : one of "adam", "sign"
         "sign" is the batch rule of the paper's authors: a step size per parameter.
-    site_step : {"paper", "average"} or float
+    site_step : "paper", "average" or a float
         The step ρ of SEP's tied site. "paper" is s/n, a batch's share of the rows; "average"
         weighs all batches of the first epoch alike; a number is a floor under "average". The
         last two stay at or below ½, since larger steps can keep the site from settling.
-    class_weight : dict, "balanced" or None
+    class_weight : a dict, "balanced" or None
         Weights of the classes, multiplied into `sample_weight`.
     standardize : bool
         Whether features are shifted and scaled to mean 0 and variance 1, and values beyond two
@@ -81,7 +81,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     tol : float or None
         Training stops when log Z_q per row grows by less than this from one epoch (at least ten
         steps) to the next.
-    random_state : int, RandomState or None
+    random_state : int, RandomState instance or None
         Seeds the inducing points and the order of the rows.
     warm_start : bool
         Whether `fit` goes on from the kernel, inducing points and factors of the last fit.
@@ -89,7 +89,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         Whether a progress line is shown.
     device : str
         Torch device that trains and predicts.
-    dtype : {"float64", "float32"}
+    dtype : one of "float64", "float32"
         Precision of the work on rows. Work on m × m matrices is always in float64.
     callbacks : sequence of callables or None
         Each is called after every step with a `sepgp.training.Record`; training stops when one
@@ -106,8 +106,11 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     Attributes
     ----------
     classes_ : array of shape (2,)
+        The two labels, sorted: probabilities have their columns in this order.
     n_features_in_ : int
-    feature_names_in_ : array of shape (d,), when X had column names
+        The number of columns of X.
+    feature_names_in_ : array of text
+        Their names, when X had names.
     encoding_ : Encoding or None
         How columns of a table became features; None for arrays and tables of plain numbers.
     target_ : str or None
@@ -119,6 +122,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     log_evidence_ : float
         log Z_q, averaged over the last epoch (with one batch for all rows: exact).
     n_iter_ : int
+        Steps of the last training.
     history_ : dict of arrays, each of shape (n_iter_,)
         A table with a row per step: see `sepgp.training.Record`.
     """
@@ -268,10 +272,10 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         and the number of inducing points are those of the first rows. Cost: a pass, and at least
         20 steps; memory does not grow.
 
+        All but `classes` is as for `fit`; the blocks of a source are learned one after the other.
+
         Parameters
         ----------
-        X, y, sample_weight, target, columns
-            As for `fit`. The blocks of a source are learned one after the other.
         classes : array of shape (2,), optional
             Both classes, in the first call, if its rows may have one of them only.
         """
