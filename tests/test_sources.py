@@ -374,6 +374,13 @@ def test_sources_of_a_real_table(source) -> None:
     assert_allclose([np.concatenate(means), np.concatenate(variances)], latent, atol=1e-12)
 
 
+def test_the_index_of_a_pandas_table_is_no_feature() -> None:
+    table = pd.DataFrame({"a": [1.0, 2.0, 3.0], "y": [0, 1, 0]}, index=[2, 0, 1])
+    table.to_parquet("rows.parquet")
+    assert "__index_level_0__" in pq.read_schema("rows.parquet").names
+    assert open_rows("rows.parquet", "y").schema.names == ["a"]
+
+
 def test_a_column_may_be_empty_in_some_files() -> None:
     half = REAL.assign(colour=None)
     for parts in ((REAL, half), (half, REAL)):

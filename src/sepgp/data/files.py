@@ -4,6 +4,7 @@ import csv
 import functools
 import glob
 import os
+import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -35,6 +36,8 @@ READ_BUFFER = 2**16
 PARQUET, CSV = (".parquet", ".pq"), (".csv", ".tsv")
 NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
 """The value in the name of a folder whose rows have none."""
+INDEX = re.compile(r"__index_level_\d+__")
+"""The column that pandas makes of an index without a name: row numbers, no feature."""
 COMPRESSED = (".gz", ".bz2", ".zip", ".xz", ".zst")
 
 
@@ -187,7 +190,7 @@ class ParquetRows(Rows):
             schema = schema.append(pa.field(name, keys[name].type))
         if columns is None:
             others = {target, weight, *(name for name in keys if name in hidden)}
-            columns = [c for c in schema.names if c not in others]
+            columns = [c for c in schema.names if c not in others and not INDEX.fullmatch(c)]
         self._columns = choose_columns(schema.names, files[0], target, columns, weight)
         self.schema = pa.schema([schema.field(c) for c in self._columns.features])
         stored = pa.schema([schema.field(c) for c in self._columns.all if c not in keys])
