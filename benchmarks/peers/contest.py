@@ -9,6 +9,7 @@ import math
 import os
 import sys
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -21,6 +22,7 @@ Floats = NDArray[np.floating[Any]]
 Settings = dict[str, Any]
 FIRST_LOOK = 0.5
 """Seconds of training before the test rows are first looked at."""
+RAMP_STEPS = 10
 PREDICT_STEPS = 20
 """Training steps of the model whose predictions are timed."""
 
@@ -96,6 +98,11 @@ def cosine(done: float) -> float:
     return 0.5 * (1 + math.cos(math.pi * min(done, 1.0)))
 
 
+def ramp(step: int) -> float:
+    """From 0.001 to 1 in the first steps, as natural gradients need it."""
+    return 10.0 ** min(0.0, 3 * (step / RAMP_STEPS - 1))
+
+
 def train(
     contestant: Contestant, rows: Rows, schedule: str, seconds: float, looks: int
 ) -> dict[str, Any]:
@@ -124,6 +131,7 @@ def train(
                     raise FloatingPointError("the predictions are not finite")
                 points.append([passed[-1], clock, steps, nll])
     except Exception as error:
+        traceback.print_exc()
         return {"points": points, "error": sentence(error)}
     return {"points": points, "error": None}
 
@@ -141,8 +149,10 @@ def peak_memory() -> int:
 
 
 def sentence(error: Exception) -> str:
-    """The kind of an error and the first line of what it says."""
-    return f"{type(error).__name__}: {(str(error).strip() or '-').splitlines()[0][:200]}"
+    """The kind of an error and the line that says what it is; TensorFlow puts it near the end."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or ["-"]
+    line = lines[-2] if lines[0] == "Graph execution error:" and len(lines) > 2 else lines[0]
+    return f"{type(error).__name__}: {line[:200]}"
 
 
 class Tasks:
@@ -216,5 +226,6 @@ def serve(tasks: Any) -> None:
             try:
                 reply = {"result": getattr(tasks, request.pop("task"))(**request)}
             except Exception as error:
+                traceback.print_exc()
                 reply = {"error": sentence(error)}
             print(json.dumps(reply), file=replies, flush=True)

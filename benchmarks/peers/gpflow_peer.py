@@ -25,6 +25,7 @@ class GPflow:
         dtype = np.dtype(settings["dtype"]).type
         self._config = gpflow.config.Config(float=dtype, jitter=JITTER[settings["dtype"]])
         self._rates = settings["rate"], settings["gamma"]
+        self._steps = 0
         self._batches = contest.minibatches(len(rows.y), settings["batch"], seed)
         d = rows.Z.shape[1]
         with gpflow.config.as_context(self._config):
@@ -75,7 +76,8 @@ class GPflow:
     def step(self, scale: float) -> None:
         rate, gamma = self._rates
         self._adam.learning_rate.assign(rate * scale)
-        self._gamma.assign(gamma * scale)
+        self._gamma.assign(gamma * scale * contest.ramp(self._steps))
+        self._steps += 1
         self._compiled(tf.constant(next(self._batches)))
 
     def nll(self, X: Floats, y: NDArray[np.int8]) -> float:

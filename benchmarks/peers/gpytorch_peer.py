@@ -59,15 +59,18 @@ class GPyTorch:
             ngd = gpytorch.optim.NGD(variational, num_data=len(rows.y), lr=gamma)
             self._optimizers.append((ngd, gamma))
         self._model.train()
+        self._steps = 0
 
     def warm_up(self) -> None:
         self.step(0.0)
 
     def step(self, scale: float) -> None:
         rows = torch.from_numpy(next(self._batches))
-        for optimizer, rate in self._optimizers:
+        ramps = 1.0, contest.ramp(self._steps)
+        self._steps += 1
+        for (optimizer, rate), factor in zip(self._optimizers, ramps, strict=False):
             for group in optimizer.param_groups:
-                group["lr"] = rate * scale
+                group["lr"] = rate * scale * factor
             optimizer.zero_grad()
         loss = -self._bound(self._model(self._X[rows]), self._y[rows])
         loss.backward()

@@ -12,7 +12,7 @@ from store import Entry
 from sepgp.experiments.pages import markdown_table, write_csv, write_text
 
 NAMES = {"gpflow": "GPflow", "gpytorch": "GPyTorch", "sepgp": "sepgp"}
-NAMES |= {"sepgp float32": "sepgp, float32", "exact process": "exact process, 1,000 rows"}
+NAMES |= {"sepgp float32": "sepgp, float32", "exact process": "exact process, 500 rows"}
 
 
 class Point(NamedTuple):

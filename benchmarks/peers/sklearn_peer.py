@@ -13,7 +13,7 @@ from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 
-EXACT_ROWS = 1_000
+EXACT_ROWS = 500
 """What the exact process is trained on: its cost grows with the cube of the rows."""
 MANY_FEATURES = 50
 """Above this, the exact process has one length-scale for all features."""
