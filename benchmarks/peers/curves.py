@@ -14,7 +14,7 @@ OTHERS = ("logistic regression", "boosted trees", "exact process")
 """scikit-learn's."""
 LOOKS = 20
 """How often a run looks at the test rows, at times with equal ratios."""
-TRIAL = 0.25
+TRIAL = 0.2
 """Share of the training time that a trial of settings gets."""
 BUDGETS = (0.05, 0.1, 0.2)
 """Shares of the training time for which whole runs are made too, their schedules fitted to it."""

@@ -20,6 +20,7 @@ COLOURS = {
 }
 """Told apart by the colour-blind too."""
 MARKERS = {"logistic regression": "s", "boosted trees": "D", "exact process": "v"}
+OPEN = {"linestyle": "", "marker": "o", "fillstyle": "none"}
 ROOM = 0.06
 """Of the height of a panel, above and below what matters."""
 
@@ -52,11 +53,11 @@ def _panel(axis: Any, name: str, result: dict[str, Any]) -> None:
         colour, label = COLOURS[contestant], report.named(contestant)
         axis.plot(*zip(*looks, strict=True), color=colour, marker=".", markersize=4, label=label)
         if budgets:
-            style = {"linestyle": "", "marker": "o", "fillstyle": "none", "color": colour}
-            axis.plot(*zip(*budgets, strict=True), **style, label="○ a whole run of that length")
+            axis.plot(*zip(*budgets, strict=True), **OPEN, color=colour)
         # What happens in the first tenth of the time may leave the panel at the top.
         shown += [p.nll for p in looks if p.seconds >= 0.1 * result["seconds"]]
         shown += [p.nll for p in budgets]
+    axis.plot([], [], **OPEN, color="black", label="a whole run of that length")
     last = result["seconds"]
     for model, entry in result["others"].items():
         if entry.error is None:
