@@ -17,7 +17,7 @@ LOOKS = 20
 TRIAL = 0.2
 """Share of the training time that a trial of settings gets."""
 BUDGETS = (0.05, 0.1, 0.2)
-"""Shares of the training time for which whole runs are made too, their schedules fitted to it."""
+"""Shares of the training time for which whole runs are made too, each with a cosine to its end."""
 FIRST = {
     "gpflow": {"dtype": "float64", "batch": 1000, "gamma": 0.1, "schedule": "cosine"},
     "gpytorch": {"dtype": "float32", "batch": 1000, "gamma": 0.1, "schedule": "cosine"},
@@ -99,13 +99,15 @@ def _curve(
             result = worker.ask("curve", seconds=seconds, looks=LOOKS, **given)
             result["memory"] = worker.ask("memory")
             result["budgets"] = []
-            # Without a schedule, a shorter run is the beginning of the longer one.
-            for share in BUDGETS if settings["schedule"] == "cosine" else ():
+            # A constant rate may win short trials and lose at full length, so both run there.
+            shares = BUDGETS if settings["schedule"] == "cosine" else (*BUDGETS, 1.0)
+            given["settings"] = settings | {"schedule": "cosine"}
+            for share in shares:
                 if script == "sepgp":
-                    short = worker.ask("fit", seconds=share * seconds, **given)
+                    whole = worker.ask("fit", seconds=share * seconds, **given)
                 else:
-                    short = worker.ask("curve", seconds=share * seconds, looks=1, **given)
-                result["budgets"] += short["points"]
+                    whole = worker.ask("curve", seconds=share * seconds, looks=1, **given)
+                result["budgets"] += whole["points"]
         return result
 
     key = contestant.replace(" ", "-")

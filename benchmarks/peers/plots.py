@@ -51,9 +51,9 @@ def _panel(axis: Any, name: str, result: dict[str, Any]) -> None:
         if not looks:
             continue
         colour, label = COLOURS[contestant], report.named(contestant)
-        axis.plot(*zip(*looks, strict=True), color=colour, marker=".", markersize=4, label=label)
+        axis.plot(*_xy(looks), color=colour, marker=".", markersize=4, label=label)
         if budgets:
-            axis.plot(*zip(*budgets, strict=True), **OPEN, color=colour)
+            axis.plot(*_xy(budgets), **OPEN, color=colour)
         # What happens in the first tenth of the time may leave the panel at the top.
         shown += [p.nll for p in looks if p.seconds >= 0.1 * result["seconds"]]
         shown += [p.nll for p in budgets]
@@ -81,6 +81,10 @@ def _panel(axis: Any, name: str, result: dict[str, Any]) -> None:
     axis.set_title(name)
     axis.set_xlabel("seconds of training")
     axis.set_ylabel("negative test log-likelihood")
+
+
+def _xy(points: list[report.Point]) -> tuple[list[float], list[float]]:
+    return [p.seconds for p in points], [p.nll for p in points]
 
 
 def draw_speed(results: dict[str, Any], stem: Path) -> list[Path]:

@@ -18,6 +18,8 @@ NAMES |= {"sepgp float32": "sepgp, float32", "exact process": "exact process, 50
 class Point(NamedTuple):
     """A look at the test rows, or the end of a run; means over the repeats."""
 
+    planned: float
+    """Seconds at which the look was due, or the budget."""
     seconds: float
     nll: float
 
@@ -185,7 +187,9 @@ def averaged(entries: list[Entry], key: str) -> list[Point]:
     good = [e.result[key] for e in entries if e.error is None]
     by_time = [{round(t, 6): (clock, nll) for t, clock, _, nll in points} for points in good]
     times = sorted(set.intersection(*map(set, by_time))) if by_time else []
-    return [Point(fmean(p[t][0] for p in by_time), fmean(p[t][1] for p in by_time)) for t in times]
+    return [
+        Point(t, fmean(p[t][0] for p in by_time), fmean(p[t][1] for p in by_time)) for t in times
+    ]
 
 
 def target(result: dict[str, Any]) -> float | None:
@@ -228,19 +232,14 @@ def curve_table(result: dict[str, Any]) -> str:
         good = [e.result for e in entries if e.error is None]
         ends = [kept["points"][-1] for kept in good]
         batch = _settings(result, contestant)["batch"]
-        cells = (
-            [f"{p.nll:.4f}" for p in budgets]
-            if budgets
-            else [_at(looks, share * seconds) for share in curves.BUDGETS]
-        )
+        columns = [share * seconds for share in (*curves.BUDGETS, 1.0)]
         lines.append(
             [
                 named(contestant),
-                *cells,
-                f"{looks[-1].nll:.4f}",
+                *(_by(looks + budgets, column) for column in columns),
                 f"{min(p.nll for p in looks + budgets):.4f}",
                 _seconds(reached(looks, goal)),
-                _seconds(reached(budgets or looks, goal)),
+                _seconds(reached(budgets, goal)),
                 f"{fmean(batch * steps / clock for _, clock, steps, _ in ends):,.0f}",
                 megabytes(good[0]["memory"]),
             ]
@@ -254,10 +253,10 @@ def _settings(result: dict[str, Any], contestant: str) -> dict[str, Any]:
     return curves.ours(contestant)
 
 
-def _at(looks: list[Point], seconds: float) -> str:
-    """The last look before a time, for a run without a schedule."""
-    before = [p.nll for p in looks if p.seconds <= 1.02 * seconds]
-    return f"{before[-1]:.4f}" if before else "—"
+def _by(points: list[Point], seconds: float) -> str:
+    """The lowest NLL of those due at a time: the end of a longest run, or that of a budget."""
+    there = [p.nll for p in points if abs(p.planned - seconds) < 1e-3 * seconds]
+    return f"{min(there):.4f}" if there else "—"
 
 
 def _seconds(value: float | None) -> str:
@@ -334,8 +333,9 @@ def curve_section(name: str, result: dict[str, Any]) -> str:
 
 
 READING = """Test NLL by seconds of training. A column of seconds is a whole run with that budget,
-and the last such column the end of the longest run, whose way is in the plot. The clock runs in
-training steps alone: not while the test rows are looked at, nor in a first step that learns
+and the last such column the end of the longest run, whose way is in the plot; a peer whose best
+trial had a constant rate has a run with a cosine there too, and the better counts. The clock runs
+in training steps alone: not while the test rows are looked at, nor in a first step that learns
 nothing, in which some libraries compile, nor in preparing the inducing points, which are the same
 for all. "There" is the lowest NLL of any peer at any look, by the test rows: "on the way" of the
 longest run, or "by a budget". The peers' settings are the best of the trials below by training
@@ -379,7 +379,7 @@ def _points(results: dict[str, Any]) -> Iterable[Sequence[Any]]:
         for contestant, entries in result["curves"].items():
             for key in ("points", "budgets"):
                 for point in averaged(entries, key):
-                    yield name, contestant, key, *point
+                    yield name, contestant, key, point.seconds, point.nll
         for model, entry in result["others"].items():
             if entry.error is None:
                 yield name, model, "fit", entry.result["seconds"], entry.result["nll"]
