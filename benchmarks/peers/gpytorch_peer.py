@@ -1,0 +1,110 @@
+"""GPyTorch: a stochastic variational GP, whitened, with or without natural gradients."""
+
+from collections.abc import Callable
+from typing import Any
+
+import contest
+import gpytorch
+import linear_operator
+import numpy as np
+import torch
+from contest import Floats, Rows, Settings
+from gpytorch.variational import (
+    CholeskyVariationalDistribution,
+    NaturalVariationalDistribution,
+    VariationalStrategy,
+)
+from numpy.typing import NDArray
+
+LOOK_CHUNK = 5_000
+"""Rows at a time when the test rows are looked at."""
+
+
+class SVGP(gpytorch.models.ApproximateGP):
+    """A Matérn 3/2 kernel with a length-scale per feature, and a constant mean."""
+
+    def __init__(self, Z: torch.Tensor, lengthscale: float, natural: bool) -> None:
+        distribution = (
+            NaturalVariationalDistribution if natural else CholeskyVariationalDistribution
+        )(len(Z))
+        super().__init__(VariationalStrategy(self, Z, distribution, learn_inducing_locations=True))
+        self.mean_module = gpytorch.means.ConstantMean()
+        matern = gpytorch.kernels.MaternKernel(nu=1.5, ard_num_dims=Z.shape[1])
+        matern.lengthscale = lengthscale
+        self.covar_module = gpytorch.kernels.ScaleKernel(matern)
+        self.covar_module.outputscale = 1.0
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return gpytorch.distributions.MultivariateNormal(self.mean_module(x), self.covar_module(x))
+
+
+class GPyTorch:
+    """A model under training; `settings["gamma"]` is the natural gradients' rate, 0 for none."""
+
+    def __init__(self, rows: Rows, settings: Settings, seed: int) -> None:
+        torch.manual_seed(seed)
+        self._dtype = getattr(torch, settings["dtype"])
+        self._X, self._y = torch.from_numpy(rows.X), torch.from_numpy(rows.y).to(self._dtype)
+        self._batches = contest.minibatches(len(rows.y), settings["batch"], seed)
+        natural = settings["gamma"] > 0
+        Z = torch.from_numpy(rows.Z).to(self._dtype)
+        self._model = SVGP(Z, rows.lengthscale, natural).to(self._dtype)
+        self._likelihood = gpytorch.likelihoods.BernoulliLikelihood()
+        self._bound = gpytorch.mlls.VariationalELBO(self._likelihood, self._model, len(rows.y))
+        by_adam = self._model.hyperparameters() if natural else self._model.parameters()
+        self._optimizers = [(torch.optim.Adam(by_adam, lr=settings["rate"]), settings["rate"])]
+        if natural:
+            gamma = settings["gamma"]
+            variational = self._model.variational_parameters()
+            ngd = gpytorch.optim.NGD(variational, num_data=len(rows.y), lr=gamma)
+            self._optimizers.append((ngd, gamma))
+        self._model.train()
+        self._steps = 0
+
+    def warm_up(self) -> None:
+        self.step(0.0)
+
+    def step(self, scale: float) -> None:
+        rows = torch.from_numpy(next(self._batches))
+        ramps = 1.0, contest.ramp(self._steps)
+        self._steps += 1
+        for (optimizer, rate), factor in zip(self._optimizers, ramps, strict=False):
+            for group in optimizer.param_groups:
+                group["lr"] = rate * scale * factor
+            optimizer.zero_grad()
+        loss = -self._bound(self._model(self._X[rows]), self._y[rows])
+        loss.backward()
+        for optimizer, _ in self._optimizers:
+            optimizer.step()
+
+    def _evaluate(self) -> None:
+        """Go to the mode in which the Cholesky factor of Kmm is kept, without that of training."""
+        self._model.eval()
+        self._model.variational_strategy._clear_cache()
+
+    def nll(self, X: Floats, y: NDArray[np.int8]) -> float:
+        self._evaluate()
+        with torch.no_grad():
+            parts = [self._model(x) for x in torch.from_numpy(X).split(LOOK_CHUNK)]
+            mean = torch.cat([part.mean for part in parts])
+            variance = torch.cat([part.variance for part in parts])
+        self._model.train()
+        return contest.probit_nll(mean.numpy(), variance.numpy(), y)
+
+    def predictor(self, chunk: int) -> Callable[[Floats], Floats]:
+        self._evaluate()
+
+        def predict(X: Floats) -> Floats:
+            # By default factors are in float64, which makes float32 predictions slower.
+            with torch.no_grad(), gpytorch.settings.linalg_dtypes(self._dtype):
+                parts = [
+                    self._likelihood(self._model(x)).probs for x in torch.from_numpy(X).split(chunk)
+                ]
+                return np.asarray(torch.cat(parts))
+
+        return predict
+
+
+if __name__ == "__main__":
+    with gpytorch.settings.debug(False), linear_operator.settings.debug(False):
+        contest.serve(contest.Tasks(GPyTorch))

@@ -1,0 +1,108 @@
+"""sepgp: stochastic expectation propagation at the library's default settings."""
+
+from collections.abc import Callable
+from typing import Any
+
+import contest
+import numpy as np
+import torch
+from contest import Floats, Rows, Settings
+from numpy.typing import NDArray
+
+from sepgp import GPClassifier, training
+from sepgp.data.arrays import ArraySource
+from sepgp.data.scaling import identity
+from sepgp.gp.fitc import Natural
+from sepgp.gp.hyperparameters import Hyperparameters
+from sepgp.gp.kernels import KERNELS
+from sepgp.gp.predictor import predict, predictor
+from sepgp.memory import keep_freed_memory
+
+LOOK_CHUNK = 5_000
+"""Rows at a time when the test rows are looked at."""
+RATE = 0.03
+"""The estimator's own learning rate for minibatches."""
+
+
+def classifier(rows: Rows, settings: Settings, seed: int, **options: Any) -> GPClassifier:
+    """The estimator, which starts where all contestants start."""
+    return GPClassifier(
+        inducing=rows.Z.astype(np.float64),
+        standardize=False,
+        batch_size=settings["batch"],
+        dtype=settings["dtype"],
+        random_state=seed,
+        **options,
+    )
+
+
+class Sepgp:
+    """The steps that `GPClassifier.fit` takes, one by one, so that a look is not on the clock."""
+
+    def __init__(self, rows: Rows, settings: Settings, seed: int) -> None:
+        keep_freed_memory()
+        self._rows, self._arguments = rows, settings
+        defaults = GPClassifier()
+        self._settings = training.Settings(
+            method=defaults.method, site_step=defaults.site_step, learning_rate=RATE
+        )
+        Z = torch.from_numpy(rows.Z.astype(np.float64))
+        kernel = KERNELS[defaults.kernel]()
+        kernel.start(Z)
+        self._hyper = Hyperparameters(kernel, Z)
+        n, d = rows.X.shape
+        signs = np.where(rows.y, 1.0, -1.0)
+        dtype = getattr(torch, settings["dtype"])
+        self._source = ArraySource(
+            rows.X, signs, np.ones(n), identity(d), settings["batch"], seed, dtype
+        )
+        self._batches = self._source.batches()
+        self._state = training.init(self._settings, self._hyper, len(Z), self._source)
+
+    def warm_up(self) -> None:
+        start = self._state
+        self.step(1.0)
+        self._state = start
+
+    def step(self, scale: float) -> None:
+        self._state, _ = training.step(
+            self._settings,
+            self._hyper,
+            self._state,
+            next(self._batches),
+            self._source.total_weight,
+            RATE * scale,
+        )
+
+    def nll(self, X: Floats, y: NDArray[np.int8]) -> float:
+        # The sites were refined under the hyper-parameters from before the last move.
+        kernel, Z = self._hyper.model(self._state.last_xi)
+        with torch.no_grad():
+            sites = Natural(self._state.sites.Lambda, self._state.sites.b)
+            folded = predictor(kernel, Z, sites)
+            chunks = torch.from_numpy(X).double().split(LOOK_CHUNK)
+            parts = [predict(folded, kernel(Z, x), kernel.diag(x)) for x in chunks]
+        mean, variance = (torch.cat(part).numpy() for part in zip(*parts, strict=True))
+        return contest.probit_nll(mean, variance, y)
+
+    def predictor(self, chunk: int) -> Callable[[Floats], Floats]:
+        """The estimator's `predict_proba`, which chooses its chunks itself."""
+        model = classifier(self._rows, self._arguments, 0, max_iter=contest.PREDICT_STEPS)
+        model.fit(self._rows.X, self._rows.y)
+        return lambda X: model.predict_proba(X)[:, 1]
+
+
+class Tasks(contest.Tasks):
+    """What a driver may ask, and besides: the estimator itself, with a time budget."""
+
+    def fit(self, folder: str, settings: Settings, seconds: float, seed: int) -> dict[str, Any]:
+        """Fit within a time budget: seconds on the clock, steps and test NLL."""
+        rows = contest.read(folder, settings["dtype"])
+        model = classifier(rows, settings, seed, time_budget=seconds).fit(rows.X, rows.y)
+        nll = contest.probit_nll(*model.predict_latent(rows.X_test), rows.y_test)
+        clock = float(model.history_["seconds"][-1])
+        return {"points": [[seconds, clock, model.n_iter_, nll]], "error": None}
+
+
+if __name__ == "__main__":
+    contest.serve(Tasks(Sepgp))
