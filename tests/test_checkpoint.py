@@ -19,7 +19,7 @@ from numpy.testing import assert_array_equal
 from quick import METHODS, assert_one_sentence, blobs, quick
 from safetensors.torch import load_file, save_file
 
-from sepgp import GPClassifier, InvalidData, InvalidParameter, persistence
+from sepgp import GPClassifier, InvalidData, InvalidParameter, kernels, persistence
 from sepgp.data import stream
 from sepgp.errors import WriteFailed
 
@@ -162,15 +162,31 @@ def not_a_checkpoint(path: Path, how: str) -> None:
     elif how == "newer":
         tensors, header = persistence.read(path)
         persistence.write(path, tensors, header | {"format": "sepgp checkpoint 2"})
-    elif how == "without a tensor":
+    else:
         tensors, header = persistence.read(path)
-        del tensors["sites.b"]
+        CHANGES[how](tensors, header)
         persistence.write(path, tensors, header)
 
 
-@pytest.mark.parametrize(
-    "how", ["empty", "text", "truncated", "foreign", "newer", "without a tensor"]
-)
+CHANGES = {
+    "without a tensor": lambda t, h: t.pop("sites.b"),
+    "without a seed": lambda t, h: h.pop("seed"),
+    "text for a seed": lambda t, h: h.update(seed="lucky"),
+    "no identity": lambda t, h: h.update(identity=None),
+    "an infinite count": lambda t, h: h.update({"state.iteration": float("inf")}),
+    "text for a rate": lambda t, h: h.update({"state.rate": "fast"}),
+    "time that runs backwards": lambda t, h: h.update(seconds=-1.0),
+    "finished before it began": lambda t, h: t.update(history=t["history"][:0]),
+    "an endless history": lambda t, h: t["history"].fill_(float("inf")),
+    "a start that is a line": lambda t, h: t.update(start=t["start"].flatten()),
+    "a start nowhere": lambda t, h: t["start"].fill_(float("nan")),
+    "a kernel beyond all numbers": lambda t, h: t["state.xi"].fill_(1e5),
+    "sites below zero": lambda t, h: t["sites.Lambda"].fill_(-1e5),
+    "sites that are no numbers": lambda t, h: t["sites.Lambda"].fill_(float("nan")),
+}
+
+
+@pytest.mark.parametrize("how", ["empty", "text", "truncated", "foreign", "newer", *CHANGES])
 def test_a_file_that_is_no_checkpoint_is_refused(how, tmp_path) -> None:
     path = tmp_path / "run.ckpt"
     not_a_checkpoint(path, how)
@@ -179,6 +195,14 @@ def test_a_file_that_is_no_checkpoint_is_refused(how, tmp_path) -> None:
         quick(checkpoint=path).fit(X, Y)
     assert_one_sentence(str(error.value))
     assert path.read_bytes() == content
+
+
+def test_a_setting_of_many_lines_is_told_in_one(tmp_path) -> None:
+    path = tmp_path / "run.ckpt"
+    quick(checkpoint=path, kernel=kernels.RBF() + kernels.Linear()).fit(X, Y)
+    with pytest.raises(InvalidParameter, match=r"kernel=Sum\(.*, not 'rbf'") as error:
+        quick(checkpoint=path, kernel="rbf").fit(X, Y)
+    assert_one_sentence(str(error.value))
 
 
 def test_a_folder_that_is_not_there_is_found_before_any_work(tmp_path) -> None:

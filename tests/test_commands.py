@@ -1,6 +1,7 @@
 """Every command as a user runs it: a process, its output, its exit code."""
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -12,6 +13,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import log_ndtr, ndtr
 from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 
 import sepgp
@@ -110,23 +112,83 @@ def test_a_reader_that_has_had_enough_is_no_error(folder) -> None:
     assert done.stderr == ""
 
 
-def test_metrics_are_those_of_scikit_learn(folder) -> None:
-    done = run("evaluate", folder / "m.sepgp", folder / "new.parquet", "--json")
+def evaluated(folder, table, *options):
+    """What `sepgp evaluate --json` says of a table."""
+    table.to_parquet(folder / "evaluated.parquet")
+    done = run("evaluate", folder / "m.sepgp", folder / "evaluated.parquet", "--json", *options)
+    (folder / "evaluated.parquet").unlink()
     assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
     found = json.loads(done.stdout)
-    model = sepgp.load(folder / "m.sepgp")
-    table = pd.read_parquet(folder / "new.parquet")
-    p, y = model.predict_proba(table)[:, 1], table["defaulted"] == "yes"
+    assert list(found) == ["nll", "error", "brier", "ece", "auc"]
+    assert all(list(score) == ["value", "low", "high"] for score in found.values())
+    return found
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_metrics_are_those_of_scikit_learn(folder, weighted) -> None:
+    table = loans(100, 1)
+    weight = np.random.default_rng(0).gamma(1, 1, 100) if weighted else np.ones(100)
+    found = evaluated(folder, table.assign(w=weight), *(["--weight", "w"] if weighted else []))
+    p = sepgp.load(folder / "m.sepgp").predict_proba(table)[:, 1]
+    y = (table["defaulted"] == "yes").to_numpy()
+    bins = np.minimum((15 * p).astype(int), 14)
+    gaps = [weight[bins == k] @ (p - y)[bins == k] for k in range(15)]
     expected = {
-        "nll": log_loss(y, p),
-        "error": np.mean((p > 0.5) != y),
-        "brier": brier_score_loss(y, p),
-        "auc": roc_auc_score(y, p),
+        "nll": log_loss(y, p, sample_weight=weight),
+        "error": np.average((p > 0.5) != y, weights=weight),
+        "brier": brier_score_loss(y, p, sample_weight=weight),
+        "ece": np.abs(gaps).sum() / weight.sum(),
+        "auc": roc_auc_score(y, p, sample_weight=weight),
     }
-    assert set(found) == {*expected, "ece"}
     for name, value in expected.items():
         assert_allclose(found[name]["value"], value, rtol=1e-9)
-        assert found[name]["low"] <= value <= found[name]["high"]
+        assert found[name]["low"] < found[name]["high"]
+        if name != "ece":  # which is too large in every resample
+            assert found[name]["low"] <= value <= found[name]["high"]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_intervals_are_as_wide_as_theory_says(weighted) -> None:
+    random = np.random.default_rng(0)
+    z = random.normal(size=4000)
+    y = random.random(4000) < ndtr(z)
+    weight = random.gamma(0.5, 2, 4000) if weighted else np.ones(4000)
+    found = metrics.metrics(log_ndtr(np.column_stack([-z, z])), y, weight)
+    loss = -log_ndtr(np.where(y, z, -z))
+    for name, values in {"nll": loss, "brier": (ndtr(z) - y) ** 2}.items():
+        mean = np.average(values, weights=weight)
+        error = np.sqrt(weight**2 @ (values - mean) ** 2) / weight.sum()
+        assert_allclose(found[name].value, mean)
+        assert_allclose(found[name].low, mean - 1.96 * error, atol=0.25 * error)
+        assert_allclose(found[name].high, mean + 1.96 * error, atol=0.25 * error)
+
+
+def test_rows_of_one_class_have_no_area_under_the_curve(folder) -> None:
+    table = loans(100, 1).query("defaulted == 'no'")
+    found = evaluated(folder, table)
+    assert found.pop("auc") == {"value": None, "low": None, "high": None}
+    assert all(math.isfinite(n) for score in found.values() for n in score.values())
+    table.to_csv(folder / "no.csv", index=False)
+    done = run("evaluate", folder / "m.sepgp", folder / "no.csv")
+    (folder / "no.csv").unlink()
+    assert done.returncode == 0
+    assert done.stderr == ""
+    (line,) = (line for line in done.stdout.split("\n") if "ROC" in line)
+    assert line.split("curve")[1].strip() == "–       needs rows of both classes"
+    assert "nan" not in done.stdout
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_few_rows(folder, n) -> None:
+    found = evaluated(folder, loans(n, 1))
+    auc = found.pop("auc")
+    assert all(value is None or 0 <= value <= 1 for value in auc.values())
+    for score in found.values():
+        assert score["low"] <= score["high"]
+        assert all(math.isfinite(value) for value in score.values())
+    if n == 1:
+        assert_allclose(found["nll"]["low"], found["nll"]["high"])
 
 
 def test_a_model_is_updated_in_its_place(folder, tmp_path) -> None:
@@ -167,6 +229,13 @@ MISTAKES = {
     ),
     "unknown labels": (["evaluate", "m.sepgp", "odd.csv"], "label 'maybe'"),
     "no labels": (["evaluate", "m.sepgp", "bare.csv"], "no column 'defaulted'"),
+    "no such weights": (["evaluate", "m.sepgp", "new.csv", "--weight", "w"], "no column 'w'"),
+    "weights of zero": (
+        ["evaluate", "m.sepgp", "zero.csv", "--weight", "w"], "no rows of positive weight"
+    ),
+    "a negative weight": (
+        ["report", "m.sepgp", "odd.csv", "--weight", "w"], "give a weight of at least 0"
+    ),
 }  # fmt: skip
 
 
@@ -175,7 +244,8 @@ def test_a_mistake_gets_one_line(folder, arguments, match) -> None:
     (folder / "empty.csv").write_text("")
     new = loans(20, 2)
     new[["age"]].to_csv(folder / "short.csv", index=False)
-    new.assign(defaulted="maybe").to_csv(folder / "odd.csv", index=False)
+    new.assign(defaulted="maybe", w=-1).to_csv(folder / "odd.csv", index=False)
+    new.assign(w=0).to_csv(folder / "zero.csv", index=False)
     new.drop(columns="defaulted").to_csv(folder / "bare.csv", index=False)
     before = sorted(os.listdir(folder))
     assert_one_line(run(*arguments, cwd=folder), match)

@@ -1,6 +1,7 @@
 """Model files: the same predictions after saving and loading, and no damage that goes unnoticed."""
 
 import json
+import math
 import os
 import random
 import subprocess
@@ -12,7 +13,7 @@ import pytest
 import torch
 from numpy.testing import assert_array_equal
 from quick import METHODS, assert_one_sentence, blobs, quick
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 import sepgp
 from sepgp import InvalidData, InvalidParameter, kernels, persistence
@@ -212,7 +213,43 @@ LIES = {
     "one class": (lambda t, h: h.update(classes=[1, 1]), "not two classes"),
     "a missing tensor": (lambda t, h: t.pop("F"), "damaged"),
     "another shape": (lambda t, h: t.update(b=torch.zeros(7, dtype=torch.float64)), "b is not of"),
-    "NaN": (lambda t, h: t["Lambda"].fill_(float("nan")), "Lambda is not of"),
+    "NaN": (lambda t, h: t["Lambda"].fill_(math.nan), "Lambda is not finite"),
+    "inducing points nowhere": (lambda t, h: t["Z"].fill_(math.inf), "Z is not finite"),
+    "no inducing points": (
+        lambda t, h: t.update(Z=t["Z"][:0]),
+        "has another shape|no inducing points",
+    ),
+    "float32": (lambda t, h: t.update(F=t["F"].float()), "F is not finite in float64"),
+    "no steps": (lambda t, h: t.update(history=t["history"][:0]), "no steps"),
+    "endless steps": (lambda t, h: t["history"].fill_(math.inf), "numbers that cannot be"),
+    "infinitely many features": (lambda t, h: h.update(n_features=math.inf), "damaged"),
+    "no rows seen": (lambda t, h: h.update(n_seen=-1), "seen no rows"),
+    "a scale of zero": (lambda t, h: t["scale"].fill_(0), "scale is not positive"),
+    "points out of sight": (lambda t, h: t["Z"].fill_(1e6), "predictions are not finite"),
+    "Lambda below zero": (lambda t, h: t["Lambda"].mul_(-1e6), "have no posterior"),
+    "Lambda not symmetric": (lambda t, h: t["Lambda"].triu_(), "Lambda is not symmetric"),
+    "a variance beyond all numbers": (
+        lambda t, h: t["kernel.log_variance"].fill_(1e6),
+        "beyond all bounds",
+    ),
+    "a kernel of nothing": (
+        lambda t, h: h.update(kernel={"kind": "Sum", "parts": []}),
+        "has no parts",
+    ),
+    "a length-scale too many": (
+        lambda t, h: t.update({"kernel.log_lengthscale2": torch.zeros(3, dtype=torch.float64)}),
+        "length-scale per feature|another shape",
+    ),
+    "text for a count": (lambda t, h: h.update({"moments.steps": "many"}), "moments.steps cannot"),
+    "a count below zero": (lambda t, h: h.update({"moments.steps": -1}), "moments.steps cannot"),
+    "an unknown type": (lambda t, h: h["parameters"].update(dtype="float16"), "dtype='float16'"),
+    "a place to write to": (
+        lambda t, h: h["parameters"].update(checkpoint="somewhere.ckpt"),
+        "checkpoint, which belongs to a run",
+    ),
+    "a column too many": (lambda t, h: h.update(names=["a", "b", "c"]), "not as many texts"),
+    "half a character": (lambda t, h: h.update(target="\ud800"), "damaged"),
+    "a number for a target": (lambda t, h: h.update(target=3), "not the name of a column"),
     "other features": (lambda t, h: h.update(n_features=5), "features are not those"),
     "text for a number": (lambda t, h: h.update(n_seen="many"), "damaged"),
 }
@@ -225,6 +262,63 @@ def test_a_file_whose_parts_do_not_belong_together_is_refused(stored, change, ma
     with pytest.raises(InvalidData, match=match) as error:
         sepgp.load(path)
     assert_one_sentence(str(error.value))
+
+
+ENCODERS = {
+    "two numbers for a missing one": {"fill": [0.0, 1.0]},
+    "no numbers for a missing one": {"fill": []},
+    "text for a missing number": {"fill": ["none"]},
+    "a number for a name": {"name": 3},
+    "text for a truth value": {"missing": "no"},
+    "an unknown kind": {"kind": "picture"},
+    "a list for a kind": {"kind": []},
+    "the name of another": {"name": "colour"},
+}
+
+
+@pytest.mark.parametrize("change", ENCODERS.values(), ids=ENCODERS)
+def test_an_encoding_that_cannot_be_is_refused(change, tmp_path) -> None:
+    path = tmp_path / "model.sepgp"
+    table = pd.DataFrame({"a": X[:, 0], "colour": np.array(["red", "blue"])[Y]})
+    quick(n_inducing=4, max_iter=3).fit(table, Y).save(path)
+    rewritten(path, path.read_bytes(), lambda t, h: h["encoding"][0].update(change))
+    with pytest.raises(InvalidData, match="is damaged") as error:
+        sepgp.load(path)
+    assert_one_sentence(str(error.value))
+
+
+@pytest.mark.parametrize("levels", ["red", [1, 2], [None]])
+def test_texts_that_are_none_are_refused(levels, tmp_path) -> None:
+    path = tmp_path / "model.sepgp"
+    quick(n_inducing=4, max_iter=3).fit(pd.DataFrame({"c": np.array(["r", "b"])[Y]}), Y).save(path)
+    rewritten(path, path.read_bytes(), lambda t, h: h["encoding"][0].update(levels=levels))
+    with pytest.raises(InvalidData, match="is damaged") as error:
+        sepgp.load(path)
+    assert_one_sentence(str(error.value))
+
+
+def test_numbers_of_a_type_that_numpy_lacks_are_refused(stored) -> None:
+    path, _, _ = stored
+    save_file({"F": torch.zeros(3, dtype=torch.bfloat16)}, path, {"sepgp": "{}", "sha256": ""})
+    with pytest.raises(InvalidData, match="not written by sepgp") as error:
+        sepgp.load(path)
+    assert_one_sentence(str(error.value))
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 100_000])
+def test_a_header_without_a_bottom_is_refused(stored, text) -> None:
+    path, _, _ = stored
+    save_file({}, path, {"sepgp": text, "sha256": persistence._digest({}, text)})
+    with pytest.raises(InvalidData, match="not written by sepgp") as error:
+        sepgp.load(path)
+    assert_one_sentence(str(error.value))
+
+
+def test_a_model_without_evidence_keeps_none(tmp_path) -> None:
+    model = quick().fit(X, Y)
+    model.log_evidence_ = math.nan  # as after steps that were thrown away
+    model.save(tmp_path / "model.sepgp")
+    assert math.isnan(sepgp.load(tmp_path / "model.sepgp").log_evidence_)
 
 
 def test_the_header_is_json(stored) -> None:

@@ -1,5 +1,6 @@
 """The report: its statistics, its page, the command, and the page in a browser."""
 
+import json
 import re
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import pytest
 from browser import CHROMIUM, Browser
 from numpy.testing import assert_allclose, assert_array_equal
 from quick import assert_one_sentence, blobs, quick
-from scipy.special import log_ndtr, ndtr
+from scipy.special import ndtr
 from scipy.stats import binomtest, norm
 from sklearn import metrics
 
@@ -22,7 +23,6 @@ from sepgp.data.arrays import merged
 from sepgp.data.rows import ArrayRows
 from sepgp.errors import WriteFailed
 from sepgp.metrics import BINS
-from sepgp.metrics import metrics as evaluated
 from sepgp.relevance import relevance
 from sepgp.report.columns import columns, moment, number
 from sepgp.report.dependence import curve, decision_map, grid
@@ -38,96 +38,86 @@ YES, NO = '<b>yes</b> & "so"', "no"
 # --- statistics -------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module", params=["even", "rare"])
+@pytest.fixture(scope="module", params=["even", "rare", "weighted"])
 def stated(request):
-    """z = Φ⁻¹(p) and outcomes; in the second case one row in fifty is of the second class."""
+    """z = Φ⁻¹(p), outcomes and weights; in the second case one row in fifty is of the class."""
     random = np.random.default_rng(0)
-    z = random.normal(0 if request.param == "even" else -2.5, 1, 3000)
-    return z, ndtr(0.7 * z) > random.random(3000)
-
-
-def test_tally_agrees_with_scikit_learn(stated):
-    z, y = stated
-    p, tally = ndtr(z), Tally.of(*stated)
-    scores = tally.scores()
-    assert_allclose(scores.nll, metrics.log_loss(y, p))
-    assert_allclose(scores.brier, metrics.brier_score_loss(y, p))
-    assert_allclose(scores.error, 1 - metrics.accuracy_score(y, p > 0.5))
-    # Rows between two edges count as ties.
-    assert_allclose(scores.auc, metrics.roc_auc_score(y, p), atol=5e-5)
-    assert_allclose(tally.average_precision(), metrics.average_precision_score(y, p), atol=2e-3)
-    assert tally.n_rows == len(y)
-    assert tally.totals == (len(y) - y.sum(), y.sum())
-
-
-def test_the_report_and_evaluate_say_the_same(stated):
-    z, y = stated
-    found = evaluated(ndtr(z), log_ndtr(np.column_stack([-z, z])), y)
-    for name, value in Tally.of(z, y).scores()._asdict().items():
-        assert_allclose(value, found[name].value, atol=5e-5, err_msg=name)
+    z = random.normal(-2.5 if request.param == "rare" else 0, 1, 3000)
+    weight = random.gamma(0.7, 2, 3000) * (random.random(3000) < 0.9)
+    y = ndtr(0.7 * z) > random.random(3000)
+    return z, y, weight if request.param == "weighted" else np.ones(3000)
 
 
 def test_curves_agree_with_scikit_learn(stated):
-    z, y = stated
-    false, true = Tally.of(z, y).roc()
-    expected = metrics.roc_curve(y, ndtr(z), drop_intermediate=False)
-    assert_allclose(true, np.interp(false, *expected[:2]), atol=0.03)
-    assert (false[0], true[0], false[-1], true[-1]) == (0, 0, 1, 1)
-    recall, precision = Tally.of(z, y).precision_recall()
-    assert_allclose(precision[-1], y.mean())
+    z, y, weight = stated
+    p, tally = ndtr(z), Tally.of(*stated)
+    false, true = tally.roc()
+    expected = metrics.roc_curve(y, p, drop_intermediate=False, sample_weight=weight)
+    later = false > 0  # the curve may begin with a step upwards
+    assert_allclose(true[later], np.interp(false[later], *expected[:2]), atol=0.03)
+    assert_allclose((false[0], true[0], false[-1], true[-1]), (0, 0, 1, 1))
+    # Rows between two edges count as ties.
+    area = metrics.roc_auc_score(y, p, sample_weight=weight)
+    assert_allclose(np.trapezoid(true, false), area, atol=1e-4)
+    average = metrics.average_precision_score(y, p, sample_weight=weight)
+    assert_allclose(tally.average_precision(), average, atol=2e-3)
+    recall, precision = tally.precision_recall()
+    assert_allclose(precision[-1], np.average(y, weights=weight))
     sure = np.argsort(-z)
+    above = np.cumsum(weight[sure])
     for r, q in zip(recall[5::200], precision[5::200], strict=True):
-        first = sure[: round(r * y.sum() / q)]  # as many rows as are above the threshold
-        assert_allclose((y[first].sum() / y.sum(), y[first].mean()), (r, q), rtol=1e-12)
+        # As many rows as are above the threshold.
+        first = sure[: np.searchsorted(above, r * (weight @ y) / q * (1 - 1e-9)) + 1]
+        found = weight[first] @ y[first]
+        assert_allclose((found / (weight @ y), found / weight[first].sum()), (r, q), rtol=1e-9)
+    assert_allclose(tally.totals, (weight @ ~y, weight @ y))
 
 
-def test_expected_calibration_error_by_brute_force(stated):
-    z, y = stated
-    p = ndtr(z)
-    gaps = []
-    for k in range(BINS):
-        inside = (p >= k / BINS) & (p < (k + 1) / BINS)
-        if inside.any():
-            gaps.append(inside.mean() * abs(p[inside].mean() - y[inside].mean()))
-    assert_allclose(Tally.of(z, y).ece(), sum(gaps))
-
-
-def test_intervals_of_the_reliability_diagram(stated):
-    bins = Tally.of(*stated).reliability()
-    assert bins.rows.sum() == len(stated[0])
-    for count, _, observed, low, high in zip(*bins, strict=True):
-        expected = binomtest(round(observed * count), count).proportion_ci(method="wilson")
-        assert_allclose((low, high), expected, atol=1e-6)
+def test_reliability_by_brute_force(stated):
+    z, y, weight = stated
+    p, bins = ndtr(z), Tally.of(*stated).reliability()
+    inside = [(p >= k / BINS) & (p < (k + 1) / BINS) & (weight > 0) for k in range(BINS)]
+    for rows, found in zip(filter(np.any, inside), zip(*bins, strict=True), strict=True):
+        w = weight[rows]
+        observed = np.average(y[rows], weights=w)
+        assert_allclose(found[:3], (w.sum(), np.average(p[rows], weights=w), observed))
+        # Rows of the same weight that would tell as much.
+        count = w.sum() ** 2 / (w @ w)
+        if (w == 1).all():
+            expected = binomtest(y[rows].sum(), len(w)).proportion_ci(method="wilson")
+            assert_allclose(found[3:], expected, atol=1e-6)
+        edges = np.array(found[3:])
+        spread = 1.959964 * np.sqrt(edges * (1 - edges) / count)
+        assert_allclose(edges + spread * [1, -1], observed, atol=1e-7)
 
 
 def test_counts_at_every_threshold(stated):
-    z, y = stated
-    p, counts = ndtr(z), Tally.of(z, y).positives()
+    z, y, weight = stated
+    p, counts = ndtr(z), Tally.of(*stated).positives()
     said = p >= THRESHOLDS[:, None]
-    assert_array_equal(counts, [(said & ~y).sum(1), (said & y).sum(1)])
     for k in (0, 250, 500, 998):
-        _, false, _, true = metrics.confusion_matrix(y, said[k]).ravel()
-        assert counts[:, k].tolist() == [false, true]
+        _, false, _, true = metrics.confusion_matrix(y, said[k], sample_weight=weight).ravel()
+        assert_allclose(counts[:, k], [false, true])
+    if (weight == 1).all():
+        assert_array_equal(counts, [(said & ~y).sum(1), (said & y).sum(1)])
 
 
 def test_a_probability_on_a_threshold_is_at_or_above_it():
-    counts = Tally.of(norm.ppf([0.25, 0.5, 0.75]), np.array([True, True, True])).positives()
-    assert counts[1, [499, 500]].tolist() == [2, 1]
+    z, yes = norm.ppf([0.25, 0.5, 0.75]), np.array([True, True, True])
+    assert Tally.of(z, yes, np.ones(3)).positives()[1, [499, 500]].tolist() == [2, 1]
 
 
 def test_tallies_add_up(stated):
-    z, y = stated
-    parts = Tally.of(z[:1000], y[:1000]).plus(Tally.of(z[1000:], y[1000:]))
-    for part, whole in zip(parts, Tally.of(z, y), strict=True):
+    begin, end = ([part[cut] for part in stated] for cut in (slice(1000), slice(1000, None)))
+    parts = Tally.of(*begin).plus(Tally.of(*end))
+    for part, whole in zip(parts, Tally.of(*stated), strict=True):
         assert_allclose(part, whole)
-    assert_array_equal(parts.histogram(50).sum(1), parts.totals)
+    assert_allclose(parts.histogram(50).sum(1), parts.totals)
 
 
-def test_one_class_only():
-    tally = Tally.of(np.array([0.1, 2.0]), np.array([False, False]))
-    assert np.isnan(tally.auc())
+def test_rows_of_one_class_have_no_average_precision():
+    tally = Tally.of(np.array([0.1, 2.0]), np.array([False, False]), np.ones(2))
     assert np.isnan(tally.average_precision())
-    assert tally.scores().error == 1.0
 
 
 @pytest.mark.parametrize("deviation", [0.0, 0.3, 0.99, 1.0, 4.0, 60.0])
@@ -234,14 +224,16 @@ def test_partial_dependence_by_brute_force(bought):
     sample = findings(bought, rows_of(bought, table(60, seed=1))).sample.X
     draws = draw(bought, 50)
     for column in columns(bought):
-        found = curve(bought, draws, sample, column, grid(sample, column))
+        weight = np.linspace(0.5, 2, 60)
+        found = curve(bought, draws, sample, weight, column, grid(sample, column))
         for value, p in list(zip(found.values, found.p, strict=True))[:3]:
             if column.kind == "time" and value is not None:
                 value = pd.Timestamp(round(value), unit="us")
             changed = data.assign(**{column.name: value})
             if value is None:
                 changed = changed.astype({column.name: data[column.name].dtype})
-            assert_allclose(p, bought.predict_proba(changed)[:, 1].mean(), rtol=1e-9)
+            mean = np.average(bought.predict_proba(changed)[:, 1], weights=weight)
+            assert_allclose(p, mean, rtol=1e-9)
         assert (found.low <= found.high).all()
         assert (found.low < found.p + 0.02).all()
         assert (found.p - 0.02 < found.high).all()
@@ -265,11 +257,13 @@ def test_far_from_all_rows_nothing_was_learned():
 def test_the_map_by_brute_force(bought):
     sample = findings(bought, rows_of(bought, table(60, seed=1))).sample.X
     age, text, *_ = columns(bought)
-    found = decision_map(bought, sample, age, text, sample)
+    weight = np.linspace(0.5, 2, 60)
+    found = decision_map(bought, sample, weight, age, text, sample)
     assert found.p.shape == (len(found.ys), len(found.xs))
     data = table(60, seed=1).drop(columns="bought")
     changed = data.assign(**{"age": found.xs[7], HOSTILE: found.ys[1]})
-    assert_allclose(found.p[1, 7], bought.predict_proba(changed)[:, 1].mean(), rtol=1e-9)
+    mean = np.average(bought.predict_proba(changed)[:, 1], weights=weight)
+    assert_allclose(found.p[1, 7], mean, rtol=1e-9)
     assert ((found.unlearned > 0) & (found.unlearned <= 1)).all()
 
 
@@ -306,6 +300,32 @@ def test_uncertain_rows_do_not_depend_on_blocks(monkeypatch):
         assert_array_equal(found.most_uncertain.numbers, whole.most_uncertain.numbers)
         assert_allclose(found.ignorance, ignorance.mean())
         assert found.tally.totals == (250, 250)
+
+
+def test_a_row_of_weight_two_counts_as_two_and_one_of_weight_zero_as_none():
+    X, y = blobs(60)
+    model = quick().fit(X, y)
+    copies = np.arange(60) % 4
+    weighted = findings(model, ArrayRows(X, y, copies.astype(float)))
+    where = np.repeat(np.arange(60), copies)
+    repeated = findings(model, ArrayRows(X[where], y[where]))
+    for name, estimate in weighted.scores.items():
+        assert_allclose(estimate.value, repeated.scores[name].value, err_msg=name)
+        assert estimate.low <= estimate.value <= estimate.high
+    assert weighted.n_rows == (copies > 0).sum()
+    assert_allclose(weighted.tally.counts, repeated.tally.counts)
+    assert_allclose(weighted.tally.stated, repeated.tally.stated)
+    assert_allclose((weighted.noise, weighted.ignorance), (repeated.noise, repeated.ignorance))
+    for rows in (weighted.most_uncertain, weighted.most_ignorant):
+        assert_array_equal(rows.X, X[rows.numbers - 1])
+        assert (copies[rows.numbers - 1] > 0).all()
+
+
+def test_rows_without_any_weight_are_refused():
+    X, y = blobs()
+    with pytest.raises(InvalidData, match="no rows of positive weight") as error:
+        findings(quick(max_iter=2).fit(X, y), ArrayRows(X, y, np.zeros(len(y))))
+    assert_one_sentence(str(error.value))
 
 
 def test_a_page_on_many_rows_is_small(tmp_path):
@@ -413,7 +433,7 @@ def test_rows_of_one_class(tmp_path):
     [
         (blobs(d=3)[0], blobs()[1], "3 columns besides the target"),
         (blobs()[0], blobs()[1] + 1, "has the label 2"),
-        (blobs()[0][:0], blobs()[1][:0], "no rows"),
+        (blobs()[0][:0], blobs()[1][:0], "no rows of positive weight"),
     ],
 )
 def test_rows_that_do_not_fit(X, y, words, tmp_path):
@@ -446,6 +466,32 @@ def files(bought, tmp_path_factory):
     bought.save(folder / "model.sepgp")
     table(seed=1).to_csv(folder / "data.csv", index=False)
     return folder
+
+
+def test_command_says_what_evaluate_says(files):
+    from typer.testing import CliRunner
+
+    from sepgp.cli.main import app
+
+    data, out = files / "weighted.csv", files / "weighted.html"
+    rows = table(seed=1)
+    rows.assign(w=np.random.default_rng(0).gamma(2, 1, len(rows))).to_csv(data, index=False)
+    try:
+        arguments = [files / "model.sepgp", data, "--weight", "w"]
+        done = command(*arguments, "--out", out)
+        assert done.returncode == 0, done.stderr
+        found = CliRunner().invoke(app, ["evaluate", *map(str, arguments), "--json"])
+        scores = json.loads(found.stdout)
+        text = out.read_text()
+    finally:
+        for path in (data, out):
+            path.unlink(missing_ok=True)
+    for name, score in scores.items():
+        value, *ends = (100 * n if name == "error" else n for n in score.values())
+        digits, unit = (1, "\u00a0%") if name == "error" else (3, "")
+        assert f"<dd>{value:.{digits}f}{unit}</dd>" in text, name
+        assert f"{ends[0]:.{digits}f}{unit} to {ends[1]:.{digits}f}{unit}" in text, name
+    assert "a row of weight 2 counts as two rows" in text
 
 
 def test_command(files):

@@ -1,5 +1,6 @@
 """Checkpoints: a training run that was stopped goes on as if it had never been."""
 
+import math
 import os
 import time
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from sepgp import persistence
-from sepgp.errors import InvalidData, InvalidParameter
+from sepgp.errors import InvalidData, InvalidParameter, brief
 
 if TYPE_CHECKING:
     from sepgp.training import Record, TrainingState
@@ -46,6 +47,25 @@ class Checkpoint:
                     f"{self._path} is not a checkpoint that this version can go on from; "
                     "remove it or name another file."
                 )
+            try:
+                self._check(self._tensors, self._header)
+            except persistence.DAMAGE as error:
+                raise self.damaged() from error
+
+    @staticmethod
+    def _check(tensors: dict[str, torch.Tensor], header: dict[str, Any]) -> None:
+        """Raise an error if a file has not what a run needs before it knows its own shape."""
+        (m, d), seed = tensors["start"].shape, header["seed"]
+        right = m > 0 and d > 0 and tensors["sites.Lambda"].shape == (m, m)
+        right &= tensors["start"].dtype == torch.float64 and persistence.finite(tensors["start"])
+        right &= isinstance(header["identity"], dict)
+        right &= isinstance(seed, int) and 0 <= seed < 2**31
+        if not right:
+            raise ValueError("its parts do not belong together")
+
+    def damaged(self) -> InvalidData:
+        """The complaint about a file that no run can go on from."""
+        return InvalidData(f"{self._path} is damaged; remove it or name another file.")
 
     @property
     def seed(self) -> int | None:
@@ -72,8 +92,9 @@ class Checkpoint:
                     "give the same rows, or name another file."
                 )
             raise InvalidParameter(
-                f"checkpoint={str(self._path)!r} belongs to a run with {name}={known.get(name)}, "
-                f"not {value}; use the same setting, or name another file."
+                f"checkpoint={str(self._path)!r} belongs to a run with "
+                f"{name}={brief(str(known.get(name)))}, not {brief(str(value))}; "
+                "use the same setting, or name another file."
             )
 
     def resume(self, state: "TrainingState") -> "tuple[TrainingState, list[Record], float, bool]":
@@ -98,10 +119,10 @@ class Checkpoint:
                 for row in tensors["history"].tolist()
             ]
             seconds, finished = float(header["seconds"]), bool(header["finished"])
-        except (KeyError, ValueError, TypeError) as error:
-            raise InvalidData(
-                f"{self._path} is damaged; remove it or name another file."
-            ) from error
+            if not 0 <= seconds < math.inf or (finished and not history):
+                raise ValueError("a run cannot have ended like this")
+        except persistence.DAMAGE as error:
+            raise self.damaged() from error
         self._tensors = {}
         self._written = time.monotonic()
         return state._replace(sites=sites, optimizer=optimizer), history, seconds, finished

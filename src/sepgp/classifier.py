@@ -465,7 +465,12 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         )
         with torch.no_grad():
             sites = Natural(self._sites.Lambda, self._sites.b)
-            self._predictor = predictor(self.kernel_, self._Z, sites)
+            try:
+                self._predictor = predictor(self.kernel_, self._Z, sites)
+            except torch.linalg.LinAlgError as error:
+                if checkpoint is None:
+                    raise
+                raise checkpoint.damaged() from error
 
     # ---------------------------------------------------------------- prediction
     #

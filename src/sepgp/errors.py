@@ -17,10 +17,15 @@ class NotEnoughMemory(MemoryError):
     """The work would need more memory than there is."""
 
 
+def brief(text: str) -> str:
+    """Text from elsewhere as a part of a sentence: on one line, and not too long."""
+    text = " ".join(text.split())
+    return text if len(text) <= 120 else f"{text[:117]}..."
+
+
 def reason(error: BaseException) -> str:
     """What an error of another library says, as a part of a sentence."""
     said = getattr(error, "strerror", None) or error
     if type(error).__module__.startswith("pyarrow") and error.args:
         said = error.args[0]  # without the quotes that a KeyError puts around it
-    said = str(said).strip().split("\n")[0].split(". ")[0].rstrip(".")
-    return said if len(said) <= 120 else f"{said[:117]}..."
+    return brief(str(said).strip().split("\n")[0].split(". ")[0].rstrip("."))

@@ -30,25 +30,32 @@ class Sorted(NamedTuple):
     """−log of the probability of the true class, shape (n,)."""
 
 
-def metrics(p: Floats, log_p: Floats, y: NDArray[np.bool_]) -> dict[str, Estimate]:
-    """NLL, error, Brier score, ECE and ROC AUC of n rows.
+def metrics(log_p: Floats, y: NDArray[np.bool_], weight: Floats) -> dict[str, Estimate]:
+    """NLL, error, Brier score, ECE and ROC AUC of n rows, each NaN where the rows do not say.
 
-    `p`, shape (n,), are the probabilities of the second class; `log_p`, shape (n, 2), the
-    logarithms of those of both; `y`, shape (n,), says which rows are of the second class. The
-    intervals are from rows resampled with Poisson weights, with a fixed seed. Cost O(n) for each
-    of 100 to 1,000 resamples, and one sort.
+    `log_p`, shape (n, 2), are the logarithms of the probabilities of both classes; `y`, shape
+    (n,), says which rows are of the second one; a row of weight w, shape (n,), counts as w rows.
+    The intervals are from rows resampled with Poisson weights, with a fixed seed. Cost O(n) for
+    each of 100 to 1,000 resamples, and one sort.
     """
+    p = np.exp(log_p[:, 1])
     order = np.argsort(p, kind="stable")
     loss = -np.where(y, log_p[:, 1], log_p[:, 0])
     rows = Sorted(p[order], y[order].astype(np.float64), loss[order])
-    value = _metrics(rows, np.ones(len(p)))
+    weight = weight[order]
+    value = _metrics(rows, weight)
     random = np.random.default_rng(0)
     resamples = int(np.clip(WORK / len(p), 100, 1000))
-    drawn = [_metrics(rows, random.poisson(1.0, len(p)).astype(float)) for _ in range(resamples)]
-    low, high = (
-        {k: float(np.nanquantile([d[k] for d in drawn], q)) for k in value} for q in (0.025, 0.975)
-    )
-    return {name: Estimate(value[name], low[name], high[name]) for name in value}
+    drawn = [_metrics(rows, weight * random.poisson(1.0, len(p))) for _ in range(resamples)]
+    return {name: _estimate(value[name], [d[name] for d in drawn]) for name in value}
+
+
+def _estimate(value: float, drawn: list[float]) -> Estimate:
+    """The value with the quantiles of those resamples that have one."""
+    if np.isnan(value):
+        return Estimate(value, value, value)
+    low, high = np.nanquantile(drawn, [0.025, 0.975])
+    return Estimate(value, float(low), float(high))
 
 
 def _metrics(rows: Sorted, weight: Floats) -> dict[str, float]:

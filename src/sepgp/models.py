@@ -1,5 +1,6 @@
 """Model files: a trained classifier as tensors and JSON, without its rows and without code."""
 
+import json
 import math
 import os
 from collections.abc import Mapping
@@ -9,15 +10,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sepgp import __version__, persistence
+from sepgp import __version__, persistence, validation
 from sepgp.classifier import GPClassifier
 from sepgp.data.batch import aligned
 from sepgp.data.encoding import encoding_from_json
 from sepgp.data.scaling import Scaling
-from sepgp.errors import InvalidData, InvalidParameter, reason
+from sepgp.errors import InvalidData, InvalidParameter, brief, reason
 from sepgp.gp import kernels
+from sepgp.gp.fitc import Natural
 from sepgp.gp.kernels import Kernel
-from sepgp.gp.predictor import Predictor
+from sepgp.gp.predictor import Predictor, posterior
 from sepgp.inference import sep
 from sepgp.optimizers import OPTIMIZERS
 from sepgp.training import Record
@@ -25,13 +27,19 @@ from sepgp.training import Record
 FORMAT, VERSION = "sepgp model", 1
 NOT_KEPT = ("callbacks", "checkpoint", "device", "random_state", "verbose", "warm_start")
 """Parameters that belong to a run and not to its model."""
+LARGEST_LOG = 300.0
+"""Of a kernel's parameter: products of a few of them are still finite."""
+LARGEST_COUNT = 2**32
+"""Of steps and the like."""
 
 
 def save(model: GPClassifier, path: str | os.PathLike[str]) -> None:
     """Write a fitted model to a file. It is replaced at once or not at all.
 
     The file holds what predictions and `partial_fit` need, the history of the training, and no
-    rows. Size: about three m × m matrices.
+    rows: of the data it has means and deviations, frequent texts, and the inducing points. These
+    are rows only if they were taken from rows (`inducing="random"` or an array of them) and not
+    learned. Size: about three m × m matrices.
     """
     if not hasattr(model, "kernel_"):
         raise InvalidParameter("The model is not fitted yet; fit it before it is saved.")
@@ -71,7 +79,7 @@ def save(model: GPClassifier, path: str | os.PathLike[str]) -> None:
         "target": model.target_,
         "n_seen": model._n_seen,
         "iteration": model._iteration,
-        "log_evidence": model.log_evidence_,
+        "log_evidence": _finite(model.log_evidence_),
         **counts,
     }
     persistence.write(path, tensors, header)
@@ -84,17 +92,25 @@ def load(path: str | os.PathLike[str]) -> GPClassifier:
         raise InvalidData(f"{path} is not a model file of sepgp; name one that `save` wrote.")
     if header.get("version") != VERSION:
         raise InvalidData(
-            f"{path} is a model file of version {header.get('version')}, and this is sepgp "
-            f"{__version__}, which reads version {VERSION}; update sepgp."
+            f"{path} is a model file of version {brief(str(header.get('version')))}, and this is "
+            f"sepgp {__version__}, which reads version {VERSION}; update sepgp."
         )
     try:
         return _model(tensors, header)
-    except (KeyError, ValueError, TypeError, IndexError, RuntimeError, AttributeError) as error:
+    except persistence.DAMAGE as error:
         raise InvalidData(f"{path} is damaged ({reason(error)}); save the model again.") from error
 
 
 def _model(tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> GPClassifier:
+    json.dumps(header, allow_nan=False)  # NaN and infinity are errors here
+    for name, tensor in tensors.items():
+        # A step that was thrown away may have had no evidence.
+        if tensor.dtype != torch.float64 or not (name == "history" or persistence.finite(tensor)):
+            raise ValueError(f"{name} is not finite in float64")
     parameters = dict(header["parameters"])
+    for name in NOT_KEPT:
+        if name in parameters:
+            raise ValueError(f"it has the parameter {name}, which belongs to a run")
     if "inducing" in tensors:
         parameters["inducing"] = tensors["inducing"].numpy()
     if not isinstance(parameters["kernel"], str):
@@ -102,6 +118,7 @@ def _model(tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> GPClassi
     if isinstance(parameters["class_weight"], list):
         parameters["class_weight"] = dict(parameters["class_weight"])
     model = GPClassifier(**parameters)
+    validation.parameters(model)
     tensors = {name: aligned(tensor) for name, tensor in tensors.items()}
     model._Z = tensors["Z"]
     model.kernel_ = _kernel(header["kernel"], "kernel", tensors)
@@ -120,19 +137,32 @@ def _model(tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> GPClassi
     model._n_seen, model._iteration = float(header["n_seen"]), int(header["iteration"])
     model._memory = None
     model._moments = _moments(model, tensors, header)
-    model.log_evidence_ = float(header["log_evidence"])
-    kinds = Record.__annotations__
-    columns = zip(Record._fields, tensors["history"].T.numpy(), strict=True)
-    model.history_ = {name: column.astype(kinds[name]) for name, column in columns}
+    evidence = header["log_evidence"]
+    model.log_evidence_ = math.nan if evidence is None else float(evidence)
+    model.history_ = _history(tensors["history"])
     model.n_iter_ = len(tensors["history"])
-    model.inducing_points_ = model._scaling.undo(model._Z.numpy())
     _check(model)
+    model.inducing_points_ = model._scaling.undo(model._Z.numpy())
+    _check_numbers(model)
     return model
+
+
+def _history(stored: Tensor) -> dict[str, Any]:
+    """The columns of the history, each in its own type."""
+    if stored.ndim != 2 or not len(stored):
+        raise ValueError("the history has no steps")
+    columns = dict(zip(Record._fields, stored.T.numpy(), strict=True))
+    others = [column for name, column in columns.items() if name != "log_evidence"]
+    if not np.all(np.abs(others) < LARGEST_COUNT):
+        raise ValueError("the history has numbers that cannot be")
+    return {name: column.astype(Record.__annotations__[name]) for name, column in columns.items()}
 
 
 def _check(model: GPClassifier) -> None:
     """Raise a ValueError if the parts of a model do not belong together."""
     m, d = model._Z.shape
+    if not m or not d:
+        raise ValueError("there are no inducing points")
     expected = {
         "Lambda": (model._sites.Lambda, (m, m)),
         "b": (model._sites.b, (m,)),
@@ -142,19 +172,48 @@ def _check(model: GPClassifier) -> None:
         "scale": (torch.from_numpy(model._scaling.scale), (d,)),
     }
     for name, (tensor, shape) in expected.items():
-        if tuple(tensor.shape) != shape or not torch.isfinite(tensor).all():
-            raise ValueError(f"{name} is not of shape {shape} and finite")
-    if len(model.classes_) != 2 or model.classes_[0] == model.classes_[1]:
+        if tuple(tensor.shape) != shape:
+            raise ValueError(f"{name} is not of shape {shape}")
+    classes = model.classes_
+    if classes.shape != (2,) or classes.dtype.kind not in "biufU" or not classes[0] < classes[1]:
         raise ValueError("there are not two classes")
+    if not (model.target_ is None or isinstance(model.target_, str)):
+        raise ValueError("the target is not the name of a column")
+    if not (0 < model._n_seen < math.inf and 0 <= model._iteration < LARGEST_COUNT):
+        raise ValueError("it has seen no rows, or more than there can be")
+    if not (np.all(model._scaling.scale > 0) and model._scaling.tail > 0):
+        raise ValueError("a scale is not positive")
     if model.encoding_ is not None:
         features, columns = len(model.encoding_.features), len(model.encoding_.columns)
     else:
         features = columns = model.n_features_in_
     if features != d or columns != model.n_features_in_:
         raise ValueError("the features are not those of the inducing points")
+    names = getattr(model, "feature_names_in_", None)
+    known = None if model.encoding_ is None else model.encoding_.columns
+    if names is not None and (
+        names.shape != (model.n_features_in_,) or not all(isinstance(name, str) for name in names)
+    ):
+        raise ValueError("the names of the columns are not as many texts")
+    if known is not None and (names is None or tuple(names) != known):
+        raise ValueError("the names of the columns are not those of the encoding")
+    if any(parameter.numel() not in (1, d) for parameter in model.kernel_.parameters()):
+        raise ValueError("the kernel has not one length-scale per feature")
+
+
+def _check_numbers(model: GPClassifier) -> None:
+    """Raise a ValueError if kernel, sites and predictor do not give finite numbers."""
+    sites = Natural(model._sites.Lambda, model._sites.b)
+    size = sites.Lambda.abs().max()
+    if not torch.allclose(sites.Lambda, sites.Lambda.T, rtol=0.0, atol=1e-6 * float(size)):
+        raise ValueError("Lambda is not symmetric")
     with torch.no_grad():
-        if model.kernel_(model._Z, model._Z).shape != (m, m):
-            raise ValueError("the kernel does not fit the inducing points")
+        _, q = posterior(model.kernel_, model._Z, sites)
+    if not (persistence.finite(q.mean) and persistence.finite(q.cov)):
+        raise ValueError("the kernel and Lambda have no posterior")
+    at = model.inducing_points_[:100]
+    if not (np.isfinite(at).all() and np.isfinite(model._latent(at)).all()):
+        raise ValueError("the predictions are not finite")
 
 
 def _moments(model: GPClassifier, tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> Any:
@@ -174,6 +233,7 @@ def _finite(value: float) -> float | None:
 
 
 def _number(value: float | None) -> float:
+    """The number that `_finite` made None of, if infinity it was."""
     return math.inf if value is None else float(value)
 
 
@@ -207,6 +267,8 @@ def _kernel(structure: Mapping[str, Any], prefix: str, tensors: Mapping[str, Ten
             _kernel(part, f"{prefix}.parts.{i}", tensors)
             for i, part in enumerate(structure["parts"])
         ]
+        if not parts:
+            raise ValueError(f"a {name} of kernels has no parts")
         composite: Kernel = getattr(kernels, name)(*parts)
         return composite
     if name not in LEAVES:
@@ -214,9 +276,11 @@ def _kernel(structure: Mapping[str, Any], prefix: str, tensors: Mapping[str, Ten
     kernel: Kernel = getattr(kernels, name)()
     if isinstance(kernel, kernels.Stationary):
         kernel.spread, kernel.from_data = _number(structure["spread"]), bool(structure["from_data"])
+        if not kernel.spread > 0:
+            raise ValueError(f"the spread of {prefix} is not positive")
     for parameter in list(kernel._parameters):
         value = tensors[f"{prefix}.{parameter}"]
-        if value.dtype != torch.float64 or not torch.isfinite(value).all():
-            raise ValueError(f"{prefix}.{parameter} is not finite")
+        if value.ndim > (parameter == "log_lengthscale2") or value.abs().gt(LARGEST_LOG).any():
+            raise ValueError(f"{prefix}.{parameter} has another shape or is beyond all bounds")
         setattr(kernel, parameter, torch.nn.Parameter(value.clone()))
     return kernel

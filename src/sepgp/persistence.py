@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
@@ -17,6 +18,16 @@ from sepgp.errors import InvalidData, WriteFailed, reason
 
 KEY, DIGEST = "sepgp", "sha256"
 """The entries of the file's header that hold the JSON, and the digest of all that is in it."""
+DAMAGE = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RuntimeError,
+    SafetensorError,
+    TypeError,
+    ValueError,
+)
+"""What goes wrong when something is read that `write` did not write."""
 
 
 def write(path: str | os.PathLike[str], tensors: Mapping[str, Tensor], header: Any) -> None:
@@ -57,10 +68,12 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], Any]:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         if entries[DIGEST] != _digest(tensors, entries[KEY]):
             raise ValueError("the digest is another")
-        return tensors, json.loads(entries[KEY])
+        header = json.loads(entries[KEY])
+        json.dumps(header, ensure_ascii=False).encode()  # half a character is an error here
+        return tensors, header
     except OSError as error:
         raise InvalidData(f"{path} cannot be read ({reason(error)}); check the path.") from error
-    except (SafetensorError, KeyError, ValueError) as error:
+    except DAMAGE as error:
         raise InvalidData(
             f"{path} is damaged or was not written by sepgp; name another file, or remove it if it "
             "is a checkpoint."
@@ -107,14 +120,23 @@ def flat(prefix: str, values: Any) -> tuple[dict[str, Tensor], dict[str, Any]]:
 
 
 def filled(template: Any, prefix: str, tensors: Mapping[str, Tensor], header: Any) -> Any:
-    """A NamedTuple like the template, with the values that `flat` gave."""
-    values = {}
+    """A NamedTuple like the template, with the values that `flat` gave; else a ValueError."""
+    values: dict[str, Any] = {}
     for name, old in template._asdict().items():
         key = f"{prefix}.{name}"
         if isinstance(old, Tensor):
-            if key not in tensors or tensors[key].shape != old.shape:
-                raise InvalidData(f"the value {key} is missing or has another shape")
-            values[name] = aligned(tensors[key].to(old.device, old.dtype))
+            tensor = tensors[key]
+            if tensor.shape != old.shape or tensor.dtype != old.dtype or not finite(tensor):
+                raise ValueError(f"{key} has another shape or is not finite")
+            values[name] = aligned(tensor.to(old.device))
         else:
             values[name] = header[key]
+            count = values[name] if isinstance(old, int) else 0
+            if type(values[name]) is not type(old) or not 0 <= count < 2**53:
+                raise ValueError(f"{key} cannot be {values[name]!r}")
     return template._replace(**values)
+
+
+def finite(tensor: Tensor) -> bool:
+    """Whether a tensor holds neither NaN nor infinity."""
+    return bool(torch.isfinite(tensor).all())

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sepgp.cli.options import Model, Rows, Target, label_column
+from sepgp.cli.options import Model, Rows, Target, Weight, label_column
 from sepgp.cli.stdin import readable
 
 if TYPE_CHECKING:
@@ -26,9 +26,13 @@ def evaluate(
     model: Model,
     data: Rows,
     target: Target = None,
+    weight: Weight = None,
     json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
 ) -> None:
     """Say how good the probabilities are, with 95 % bootstrap intervals.
+
+    What the rows do not tell, as the area under the ROC curve with rows of one class, is null in
+    JSON.
 
     \b
     sepgp evaluate loans.sepgp new-loans.csv
@@ -40,7 +44,8 @@ def evaluate(
     fitted = load(model)
     names = getattr(fitted, "feature_names_in_", None)
     with readable(data) as path:
-        show(fitted, open_rows(path, label_column(fitted, target), names), json, quiet=False)
+        rows = open_rows(path, label_column(fitted, target), names, weight)
+        show(fitted, rows, json, quiet=False)
 
 
 def show(model: "GPClassifier", rows: Any, json: bool, quiet: bool) -> None:
@@ -50,7 +55,7 @@ def show(model: "GPClassifier", rows: Any, json: bool, quiet: bool) -> None:
     from sepgp.errors import InvalidData
     from sepgp.metrics import metrics
 
-    logs, labels = [], []
+    logs, labels, weights = [], [], []
     for block in rows.blocks():
         logs.append(model.predict_log_proba(block.X))
         unknown = ~np.isin(block.y, model.classes_)
@@ -60,10 +65,11 @@ def show(model: "GPClassifier", rows: Any, json: bool, quiet: bool) -> None:
                 f"are {model.classes_.tolist()}; correct the label or drop the row."
             )
         labels.append(block.y == model.classes_[1])
-    if not logs:
-        raise InvalidData(f"{rows.name} has no rows; give a file that has some.")
-    log_p, y = np.concatenate(logs), np.concatenate(labels)
-    found = metrics(np.exp(log_p[:, 1]), log_p, y)
+        weights.append(block.weight)
+    if not sum(weight.sum() for weight in weights):
+        raise InvalidData(f"{rows.name} has no rows of positive weight; give data that has some.")
+    y, weight = np.concatenate(labels), np.concatenate(weights)
+    found = metrics(np.concatenate(logs), y, weight)
     if json:
         typer.echo(json_.dumps({name: _object(value) for name, value in found.items()}))
         return
@@ -72,10 +78,14 @@ def show(model: "GPClassifier", rows: Any, json: bool, quiet: bool) -> None:
 
     table = Table("", "", "95 % interval", box=None)
     for name, value in found.items():
-        interval = f"{value.low:.4f} to {value.high:.4f}"
-        table.add_row(NAMES[name], f"{value.value:.4f}", interval)
+        if math.isnan(value.value):
+            table.add_row(NAMES[name], "–", "needs rows of both classes")
+        else:
+            interval = f"{value.low:.4f} to {value.high:.4f}"
+            table.add_row(NAMES[name], f"{value.value:.4f}", interval)
     if not quiet:
-        typer.echo(f"{len(y):,} rows of {rows.name}:")
+        weighted = "" if (weight == 1).all() else ", each by its weight"
+        typer.echo(f"{len(y):,} rows of {rows.name}{weighted}:")
     Console().print(table)
 
 

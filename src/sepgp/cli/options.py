@@ -28,6 +28,12 @@ Target = Annotated[
         metavar="COLUMN", help="The column that holds the labels; that of training if not given."
     ),
 ]
+Weight = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMN", help="The column with the rows' weights; all weigh the same if not given."
+    ),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but the results.")]
 
 

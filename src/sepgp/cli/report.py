@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from sepgp.cli.options import Model, Rows, Target, label_column
+from sepgp.cli.options import Model, Rows, Target, Weight, label_column
 from sepgp.cli.stdin import readable
 
 
@@ -13,6 +13,7 @@ def report(
     model: Model,
     data: Rows,
     target: Target = None,
+    weight: Weight = None,
     out: Annotated[Path, typer.Option(metavar="FILE", help="The page to write.")] = Path(
         "report.html"
     ),
@@ -36,6 +37,7 @@ def report(
             path,
             path=out,
             target=column,
+            sample_weight=weight,
             title=f"Report on {model.name}",
             progress=lambda n: status.update(f"{n:,} rows read ..."),
         )

@@ -1,5 +1,6 @@
 """From the columns of a table to the features of a matrix."""
 
+import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
@@ -157,12 +158,26 @@ class Encoding(NamedTuple):
 
 
 def encoding_from_json(stored: Iterable[dict[str, Any]]) -> Encoding:
-    """The encoding that `Encoding.to_json` gave."""
-    encoders = []
-    for entry in stored:
-        values = {k: tuple(v) if isinstance(v, list) else v for k, v in entry.items()}
-        encoders.append(_KINDS[str(values.pop("kind"))](**values))
-    return Encoding(tuple(encoders))
+    """The encoding that `Encoding.to_json` gave; an error if it cannot have."""
+    encoding = Encoding(tuple(_encoder(entry) for entry in stored))
+    if len(set(encoding.columns)) < len(encoding.columns):
+        raise ValueError("a column has two encoders")
+    return encoding
+
+
+def _encoder(entry: dict[str, Any]) -> Encoder:
+    values = {k: tuple(v) if isinstance(v, list) else v for k, v in entry.items()}
+    encoder: Encoder = _KINDS[str(values.pop("kind"))](**values)
+    right = isinstance(encoder.name, str) and isinstance(encoder.missing, bool)
+    if isinstance(encoder, Text):
+        right &= isinstance(encoder.levels, tuple)
+        right &= all(isinstance(level, str) for level in encoder.levels)
+    else:
+        right &= len(encoder.fill) == (N_TIMES if isinstance(encoder, Time) else 1)
+        right &= all(math.isfinite(value) for value in encoder.fill)
+    if not right:
+        raise ValueError(f"the encoder of column {encoder.name!r} has other parts than it should")
+    return encoder
 
 
 def kind(dtype: pa.DataType, name: str) -> str:

@@ -43,8 +43,9 @@ class Scaling(NamedTuple):
         z = np.array(Z)
         size = np.abs(z)
         far = size > self.tail
-        z[far] = np.copysign(self.tail + np.expm1(size[far] - self.tail), z[far])
-        return z * self.scale + self.mean
+        with np.errstate(over="ignore"):
+            z[far] = np.copysign(self.tail + np.expm1(size[far] - self.tail), z[far])
+            return z * self.scale + self.mean
 
 
 def identity(n_features: int) -> Scaling:

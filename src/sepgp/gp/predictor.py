@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from sepgp.gp.cholesky import JITTER
-from sepgp.gp.fitc import KernelMatrices, Natural
+from sepgp.gp.fitc import KernelMatrices, Natural, Posterior
 from sepgp.gp.kernels import Kernel
-from sepgp.gp.whitened import whitened
+from sepgp.gp.whitened import Whitened, whitened
 
 
 class Predictor(NamedTuple):
@@ -22,13 +22,23 @@ class Predictor(NamedTuple):
 
 def predictor(kernel: Kernel, Z: Tensor, sites: Natural, jitter: float = JITTER) -> Predictor:
     """Fold sites over u into a predictor, for inducing points Z, shape (m, d). Cost O(m³), once."""
-    empty = Z.new_zeros(len(Z), 0)
-    fitc = whitened(KernelMatrices(kernel(Z, Z), empty, empty[0]), jitter)
-    q = fitc.posterior(fitc.to_coordinates(sites))
+    fitc, q = posterior(kernel, Z, sites, jitter)
     eye = torch.eye(len(Z), dtype=q.cov.dtype, device=q.cov.device)
     eigenvalues, eigenvectors = torch.linalg.eigh(eye - q.cov)
     root = eigenvalues.clamp_min(0).sqrt()[:, None] * eigenvectors.T
     return Predictor(fitc.L_inverse.T @ q.mean, root @ fitc.L_inverse)
+
+
+def posterior(
+    kernel: Kernel, Z: Tensor, sites: Natural, jitter: float = JITTER
+) -> tuple[Whitened, Posterior]:
+    """q of the coordinates c = L⁻¹u, for sites over u and inducing points Z, shape (m, d).
+
+    All of q is NaN when the sites and the kernel do not go together. Cost O(m³).
+    """
+    empty = Z.new_zeros(len(Z), 0)
+    fitc = whitened(KernelMatrices(kernel(Z, Z), empty, empty[0]), jitter)
+    return fitc, fitc.posterior(fitc.to_coordinates(sites))
 
 
 def predict(folded: Predictor, Kmb: Tensor, kdiag: Tensor) -> tuple[Tensor, Tensor]:

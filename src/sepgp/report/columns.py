@@ -104,6 +104,11 @@ def moment(microseconds: float) -> str:
     return text_.replace("T", " ").removesuffix(" 00:00")
 
 
+def count(rows: float) -> str:
+    """How many rows, which weights may make a number with a fraction."""
+    return f"{rows:,.0f}" if rows == round(rows) else f"{rows:,.1f}"
+
+
 def number(value: float) -> str:
     """A number with four digits that count, or all digits if it is whole."""
     if value != value:

@@ -68,27 +68,38 @@ def grid(X: Rows, column: Column, even: int | None = None) -> list[Value]:
     return [float(value) for value in np.unique(chosen)]
 
 
-def curve(model: GPClassifier, draws: Draws, X: Rows, column: Column, at: list[Value]) -> Curve:
-    """Partial dependence with the rows X, shape (n, d), at some values. Cost: n predictions each.
+def curve(
+    model: GPClassifier,
+    draws: Draws,
+    X: Rows,
+    weight: Floats,
+    column: Column,
+    at: list[Value],
+) -> Curve:
+    """Partial dependence with n weighted rows X at some values. Cost: n predictions each.
 
     The band is that of the average, so it knows that f at one row says something of f at others.
     """
     if column.missing or None in at:  # which comes last
         at = [*(value for value in at if value is not None), None]
     rows = joined([replaced(X, column, value) for value in at])
-    p = model.predict_proba(rows)[:, 1].reshape(len(at), -1).mean(1)
-    drawn = probabilities(model, draws, rows).reshape(len(at), -1, draws.c.shape[1]).mean(1)
+    share = weight / weight.sum()
+    p = model.predict_proba(rows)[:, 1].reshape(len(at), -1) @ share
+    drawn = share @ probabilities(model, draws, rows).reshape(len(at), len(share), -1)
     low, high = np.quantile(drawn, [0.05, 0.95], axis=1)
     return Curve(column, at, p, low, high)
 
 
-def decision_map(model: GPClassifier, X: Rows, x: Column, y: Column, sample: Rows) -> Map:
-    """The mean over the rows X at each pair of values, which are chosen by a larger sample."""
+def decision_map(
+    model: GPClassifier, X: Rows, weight: Floats, x: Column, y: Column, sample: Rows
+) -> Map:
+    """The mean over weighted rows X at each pair of values, chosen by a larger sample."""
+    share = weight / weight.sum()
     xs, ys = (grid(sample, column, CELLS) for column in (x, y))
     p, left = np.empty((len(ys), len(xs))), np.empty((len(ys), len(xs)))
     for row, value in enumerate(ys):
         fixed = replaced(X, y, value)
         rows = joined([replaced(fixed, x, v) for v in xs])
-        p[row] = model.predict_proba(rows)[:, 1].reshape(len(xs), -1).mean(1)
-        left[row] = unlearned(model, rows).reshape(len(xs), -1).mean(1)
+        p[row] = model.predict_proba(rows)[:, 1].reshape(len(xs), -1) @ share
+        left[row] = unlearned(model, rows).reshape(len(xs), -1) @ share
     return Map(x, y, xs, ys, p, left)

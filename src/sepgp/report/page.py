@@ -20,12 +20,12 @@ from sepgp import __version__, inputs
 from sepgp.classifier import GPClassifier
 from sepgp.data.rows import is_table
 from sepgp.errors import InvalidParameter, WriteFailed, reason
-from sepgp.metrics import BINS
+from sepgp.metrics import BINS, Estimate
 from sepgp.report import plots
-from sepgp.report.columns import columns, shown
+from sepgp.report.columns import columns, count, shown
 from sepgp.report.findings import Findings, UncertainRows, findings
 from sepgp.report.svg import shortened
-from sepgp.report.tally import THRESHOLDS, Tally
+from sepgp.report.tally import Tally
 
 VALUES = 4
 """Columns that a list of rows shows, the most relevant ones."""
@@ -40,6 +40,7 @@ def write(
     path: str | os.PathLike[str] = "report.html",
     *,
     target: str | None = None,
+    sample_weight: Any = None,
     title: str | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> None:
@@ -49,9 +50,10 @@ def write(
     ----------
     model : GPClassifier
         The fitted model.
-    X, y, target
-        Rows and their labels, as for `GPClassifier.fit`: an array or table with y, or a table or
-        path with the column `target`. They are read once, block by block.
+    X, y, target, sample_weight
+        Rows, their labels and their weights, as for `GPClassifier.fit`: an array or table with y,
+        or a table or path with the column `target`; weights as an array or the name of a column.
+        They are read once, block by block.
     path : path
         The file to write. It is replaced at once or not at all.
     title : str, optional
@@ -67,7 +69,7 @@ def write(
         raise InvalidParameter(
             f"target={target!r} is a column that the model learned from; name that of the labels."
         )
-    source = inputs.training_rows(X, y, None, target, names)
+    source = inputs.training_rows(X, y, sample_weight, target, names)
     path = Path(path)
     temporary = _beside(path)
     try:
@@ -98,12 +100,12 @@ def page(model: GPClassifier, found: Findings, title: str | None = None) -> str:
         "reliability": str(plots.reliability(tally, second)),
         "reliability_table": _reliability_table(tally),
         "bins": str(BINS),
-        "ece": _number(tally.ece()),
+        "ece": _with_interval(found.scores["ece"], _number),
         "roc": str(plots.roc(tally)),
         "pr": str(plots.precision_recall(tally)),
-        "auc": _number(tally.auc()),
+        "auc": _with_interval(found.scores["auc"], _number),
         "average_precision": _number(tally.average_precision()),
-        "base_rate": _percent(tally.totals[1] / tally.n_rows),
+        "base_rate": _percent(tally.totals[1] / tally.total),
         "histogram": str(plots.histogram(tally, (first, second))),
         "relevance": _relevance(found),
         "curves": _curves(found),
@@ -126,28 +128,40 @@ def _percent(share: float) -> str:
     if math.isnan(share):
         return "–"
     digits = 0 if share in (0.0, 1.0) else 1 if 0.001 <= share <= 0.999 else 3
-    return f"{100 * share:.{digits}f} %"
+    return f"{100 * share:.{digits}f}\u00a0%"
 
 
 def _number(value: float) -> str:
     return "–" if math.isnan(value) else f"{value:.3f}"
 
 
+def _range(estimate: Estimate, shown_as: Callable[[float], str]) -> str:
+    """The interval of an estimate in words."""
+    if math.isnan(estimate.value):
+        return "needs rows of both classes"
+    return f"{shown_as(estimate.low)} to {shown_as(estimate.high)}"
+
+
+def _with_interval(estimate: Estimate, shown_as: Callable[[float], str]) -> str:
+    return f"{shown_as(estimate.value)} ({_range(estimate, shown_as)})"
+
+
 def _tiles(found: Findings) -> str:
-    scores = found.tally.scores()
-    share = found.tally.totals[1] / found.tally.n_rows
+    share = found.tally.totals[1] / found.tally.total
     guess = [share, 1 - share]
     entropy = -sum(s * math.log(s) for s in guess if s > 0)
     tiles = [
-        ("Area under ROC", _number(scores.auc), "0.5 is a guess, 1 is perfect"),
-        ("Error", _percent(scores.error), f"always the larger class: {_percent(min(guess))}"),
-        ("Log loss", _number(scores.nll), f"base rate alone: {_number(entropy)}"),
-        ("Brier score", _number(scores.brier), f"base rate alone: {_number(share * (1 - share))}"),
-        ("Calibration error", _number(scores.ece), "0 means that probabilities hold"),
+        ("Area under ROC", "auc", _number, "0.5 is a guess, 1 is perfect"),
+        ("Error", "error", _percent, f"always the larger class: {_percent(min(guess))}"),
+        ("Log loss", "nll", _number, f"base rate alone: {_number(entropy)}"),
+        ("Brier score", "brier", _number, f"base rate alone: {_number(share * (1 - share))}"),
+        ("Calibration error", "ece", _number, "0 means that probabilities hold"),
     ]
     return "".join(
-        f'<div class="tile"><dt>{name}</dt><dd>{value}</dd><p>{hint}</p></div>'
-        for name, value, hint in tiles
+        f'<div class="tile"><dt>{name}</dt><dd>{shown_as(found.scores[key].value)}</dd>'
+        f'<dd class="range">{_range(found.scores[key], shown_as)}</dd>'
+        f'<dd class="hint">{hint}</dd></div>'
+        for name, key, shown_as, hint in tiles
     )
 
 
@@ -158,21 +172,24 @@ def _verdict(found: Findings, second: str) -> str:
     return (
         f"For example, where it says {_percent(bins.stated[top])} on average, "
         f"<b>{escape(second)}</b> is the outcome of {_percent(bins.observed[top])} of "
-        f"{bins.rows[top]:,} rows."
+        f"{count(bins.rows[top])} rows."
     )
 
 
 def _data_facts(found: Findings, first: str, second: str) -> Iterator[tuple[str, str]]:
-    totals, n = found.tally.totals, found.tally.n_rows
-    yield "rows", f"{n:,}"
-    for label, count in zip((first, second), totals, strict=True):
-        yield f"class {shortened(label, 40)}", f"{count:,} rows, {_percent(count / n)}"
+    yield "rows", f"{found.n_rows:,}"
+    if found.weighted:
+        yield "weights", f"{count(found.tally.total)} in all; a row of weight 2 counts as two rows"
+    for label, rows in zip((first, second), found.tally.totals, strict=True):
+        share = _percent(rows / found.tally.total)
+        yield f"class {shortened(label, 40)}", f"{count(rows)} rows, {share}"
     kinds = [column.kind for column in found.columns]
     words = {"number": "of numbers", "text": "of text", "time": "of times"}
     counted = [f"{kinds.count(k)} {words[k]}" for k in words if k in kinds]
     yield "columns", f"{len(kinds)}: {', '.join(counted)}"
     drawn = len(found.sample)
-    yield "looked at closely", "all rows" if drawn == n else f"a random sample of {drawn:,} rows"
+    sample = "all rows" if drawn == found.n_rows else f"a random sample of {drawn:,} rows"
+    yield "looked at closely", sample
 
 
 def _model_facts(model: GPClassifier) -> Iterator[tuple[str, str]]:
@@ -195,8 +212,8 @@ def _facts(facts: Iterable[tuple[str, str]]) -> str:
 def _reliability_table(tally: Tally) -> str:
     rows = (
         f"<tr><td>{_percent(stated)}</td><td>{_percent(observed)}</td>"
-        f"<td>{_percent(low)} to {_percent(high)}</td><td>{count:,}</td></tr>"
-        for count, stated, observed, low, high in zip(*tally.reliability(), strict=True)
+        f"<td>{_percent(low)} to {_percent(high)}</td><td>{count(rows)}</td></tr>"
+        for rows, stated, observed, low, high in zip(*tally.reliability(), strict=True)
     )
     head = "<tr><th>stated</th><th>observed</th><th>95 % interval</th><th>rows</th></tr>"
     return f'<table class="numbers">{head}{"".join(rows)}</table>'
@@ -231,13 +248,13 @@ def _curves(found: Findings) -> str:
 
 def _rows(found: Findings, rows: UncertainRows, classes: tuple[str, str]) -> str:
     kept = found.ranked[:VALUES]
-    heads = "".join(f"<th>{escape(shortened(column.name, 24))}</th>" for column in kept)
+    heads = "".join(f"<th>{escape(shortened(column.name, 16))}</th>" for column in kept)
     p = ndtr(rows.mean / np.sqrt(1 + rows.variance))
     lines = []
     for i in range(len(rows.numbers)):
         noise, ignorance = rows.parts.noise[i], rows.parts.ignorance[i]
         cells = "".join(
-            f"<td>{escape(shortened(shown(rows.X, i, column), 24))}</td>" for column in kept
+            f"<td>{escape(shortened(shown(rows.X, i, column), 20))}</td>" for column in kept
         )
         label = escape(shortened(classes[int(rows.y[i])], 24))
         lines.append(
@@ -259,7 +276,7 @@ def _map(found: Findings, y: Any) -> str:
     drawn = [
         plots.decision_map(found.map, which, found.sample.X, y) for which in ("p", "unlearned")
     ]
-    low, high = (f"{100 * end:.0f} %" for end in plots.unlearned(found.map)[1])
+    low, high = (f"{100 * end:.0f}\u00a0%" for end in plots.unlearned(found.map)[1])
     keys = [("d", "0 %", "100 %"), ("s", low, high)]
     titles = ["Probability", "Not yet learned"]
     figures = (
@@ -283,8 +300,11 @@ def _key(style: str, low: str, high: str) -> str:
 
 def _tallies(tally: Tally) -> dict[str, Any]:
     """What the script of the page needs to say what happens at a threshold."""
-    false, true = tally.positives().tolist()
-    return {"n": len(THRESHOLDS), "false": false, "true": true, "totals": tally.totals}
+    false, true, totals = (
+        [int(v) if v == int(v) else round(v, 3) for v in values]
+        for values in (*tally.positives().tolist(), tally.totals)
+    )
+    return {"false": false, "true": true, "totals": totals}
 
 
 def _embedded(value: Any) -> str:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sepgp.data.scaling import Floats
-from sepgp.report.columns import Column, Rows, moment, number, values
+from sepgp.report.columns import Column, Rows, count, moment, number, values
 from sepgp.report.dependence import Curve, Map, Value
 from sepgp.report.svg import Plot, shares, shortened, ticks
 from sepgp.report.tally import Tally
@@ -56,10 +56,10 @@ def reliability(tally: Tally, label: str) -> Plot:
     plot = Plot((0, 1), (0, 1), "Reliability diagram", size=(380, 330), left=54)
     plot.axes(f"stated probability of {shortened(label, 24)}", "observed share", shares(), shares())
     plot.line([(0, 0), (1, 1)], "ideal")
-    for count, stated, observed, low, high in zip(*bins, strict=True):
+    for rows, stated, observed, low, high in zip(*bins, strict=True):
         plot.line([(stated, low), (stated, high)], "error")
-        size = 2.5 + 6 * np.sqrt(count / bins.rows.max())
-        title = f"stated {stated:.1%}, observed {observed:.1%} of {count:,} rows"
+        size = 2.5 + 6 * np.sqrt(rows / bins.rows.max())
+        title = f"stated {stated:.1%}, observed {observed:.1%} of {count(rows)} rows"
         plot.dot(stated, observed, "second fill", round(float(size), 1), title)
     return plot
 
@@ -92,7 +92,7 @@ def precision_recall(tally: Tally) -> Plot:
 
 def histogram(tally: Tally, classes: tuple[str, str]) -> Plot:
     """How often each probability is stated: the second class upwards, the first downwards."""
-    first, second = tally.histogram(HISTOGRAM) / max(tally.n_rows, 1)
+    first, second = tally.histogram(HISTOGRAM) / tally.total
     highest = 1.08 * max(first.max(), second.max())
     plot = Plot((0, 1), (-highest, highest), "Histogram of probabilities", (380, 210), 54)
     yticks = [(v, name.lstrip("-")) for v, name in _percent(ticks(-highest, highest, 5))]
@@ -123,9 +123,12 @@ def dependence(curve: Curve, top: float) -> Plot:
     xs = [float(value) for value in curve.values if value is not None]
     name = shortened(curve.column.name, 34)
     low, high = xs[0], xs[-1]
-    room = (high - low) * (0.16 if missing else 0.0)
+    room = (high - low) * (0.26 if missing else 0.0)
     plot = Plot((low, high + room), (0, top), f"Dependence on {name}", size, left, 38)
-    xticks = _value_ticks(curve.column, low, high)
+    last = high
+    if missing and curve.column.kind == "time":  # a date at the end would run into "missing"
+        last = low + 0.72 * (high - low)
+    xticks = _value_ticks(curve.column, low, last)
     if len(xs) <= 4 and curve.column.kind == "number":
         xticks = [(x, number(x)) for x in xs]
     plot.axes(name, "", xticks, shares(0, top, _share_step(top)))
@@ -152,7 +155,7 @@ def _levels(curve: Curve, top: float, size: tuple[int, int]) -> Plot:
     n = len(curve.values)
     height = max(size[1], 18 * n + 60)
     name = shortened(curve.column.name, 34)
-    plot = Plot((0, top), (n - 0.4, -0.6), f"Dependence on {name}", (size[0], height), 96, 38)
+    plot = Plot((0, top), (n - 0.4, -0.6), f"Dependence on {name}", (size[0], height), 108, 38)
     names = ["missing" if v is None else shortened(str(v), 14) for v in curve.values]
     yticks = [(float(i), text) for i, text in enumerate(names)]
     plot.axes(name, "", shares(0, top, 2 * _share_step(top)), yticks)
@@ -167,7 +170,7 @@ def decision_map(found: Map, which: str, X: Rows, y: NDArray[np.bool_]) -> Plot:
     amount, (low, high) = (found.p, (0.0, 1.0)) if which == "p" else unlearned(found)
     x_edges, y_edges = _edges(found.x, found.xs), _edges(found.y, found.ys)
     names = [shortened(column.name, 40) for column in (found.x, found.y)]
-    left = 92 if found.y.kind == "text" else 58
+    left = 102 if found.y.kind == "text" else 58
     bottom = 84 if found.x.kind == "text" else 40
     label = f"Map of {names[0]} and {names[1]}"
     plot = Plot(

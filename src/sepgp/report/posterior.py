@@ -10,8 +10,8 @@ from torch import Tensor
 from sepgp import inputs
 from sepgp.classifier import GPClassifier
 from sepgp.data.scaling import Floats
-from sepgp.gp.fitc import KernelMatrices, Natural
-from sepgp.gp.whitened import whitened
+from sepgp.gp.fitc import Natural
+from sepgp.gp.predictor import posterior
 from sepgp.report.columns import Rows
 
 
@@ -27,11 +27,9 @@ class Draws(NamedTuple):
 def draw(model: GPClassifier, n_draws: int, seed: int = 0) -> Draws:
     """Draw from the posterior of a fitted model. Cost O(m³)."""
     Z = model._Z
-    empty = Z.new_zeros(len(Z), 0)
     with torch.no_grad():
-        fitc = whitened(KernelMatrices(model.kernel_(Z, Z), empty, empty[0]))
         sites = Natural(model._sites.Lambda, model._sites.b)
-        q = fitc.posterior(fitc.to_coordinates(sites))
+        fitc, q = posterior(model.kernel_, Z, sites)
         eigenvalues, eigenvectors = torch.linalg.eigh(q.cov)
         root = eigenvectors * eigenvalues.clamp_min(0).sqrt()
         noise = np.random.default_rng(seed).standard_normal((len(Z), n_draws))

@@ -1,13 +1,14 @@
-"""Counts of probabilities, from which every score and curve of the report is read.
+"""Counts of probabilities, from which the curves of the report are read.
 
-Memory does not depend on the number of rows, and tallies of parts of the rows add up.
+Memory does not depend on the number of rows, and tallies of parts of the rows add up. A row of
+weight w counts as w rows.
 """
 
 from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_ndtr, ndtr
+from scipy.special import ndtr
 
 from sepgp.data.scaling import Floats
 from sepgp.metrics import BINS
@@ -21,25 +22,10 @@ EDGES: Floats = np.unique(
 )
 
 
-class Scores(NamedTuple):
-    """How good the probabilities are; NaN where the rows do not say."""
-
-    nll: float
-    """Mean negative log-likelihood, in nats."""
-    error: float
-    """Share of rows whose more probable class is the wrong one."""
-    brier: float
-    """Mean squared difference of probability and outcome."""
-    ece: float
-    """Expected calibration error: mean distance of stated and observed in the bins."""
-    auc: float
-    """Area under the ROC curve."""
-
-
 class Reliability(NamedTuple):
     """Stated against observed, for every bin that has rows; all of shape (bins,)."""
 
-    rows: NDArray[np.int64]
+    rows: Floats
     """How many are in the bin."""
     stated: Floats
     """Mean probability of the rows in the bin."""
@@ -53,64 +39,39 @@ class Reliability(NamedTuple):
 class Tally(NamedTuple):
     """What is kept of the probabilities p of the second class and of the outcomes."""
 
-    counts: NDArray[np.int64]
+    counts: Floats
     """Rows of either class between two edges, shape (2, edges + 1)."""
+    squares: Floats
+    """Sum of the squared weights between two edges, shape (edges + 1,)."""
     stated: Floats
     """Sum of p between two edges, shape (edges + 1,)."""
-    log_loss: float
-    squares: float
-    errors: int
 
     @classmethod
-    def of(cls, z: Floats, y: NDArray[np.bool_]) -> Self:
-        """Count b rows with p = Φ(z), shape (b,), and outcomes y, shape (b,). Cost O(b)."""
+    def of(cls, z: Floats, y: NDArray[np.bool_], weight: Floats) -> Self:
+        """Count b rows with p = Φ(z), outcomes y and weights, each of shape (b,). Cost O(b)."""
         p = ndtr(z)
         where = np.searchsorted(EDGES, p, side="right")
-        n = len(EDGES) + 1
-        counts = np.stack([np.bincount(where[y == side], minlength=n) for side in (False, True)])
-        return cls(
-            counts,
-            np.bincount(where, weights=p, minlength=n).astype(np.float64),
-            float(-log_ndtr(np.where(y, z, -z)).sum()),
-            float(np.square(p - y).sum()),
-            int(((z > 0) != y).sum()),
-        )
+
+        def sums(values: Floats) -> Floats:
+            return np.bincount(where, values, len(EDGES) + 1).astype(np.float64)
+
+        counts = np.stack([sums(weight * ~y), sums(weight * y)])
+        return cls(counts, sums(weight**2), sums(weight * p))
 
     def plus(self, other: "Tally") -> "Tally":
         """The tally of the rows of both."""
-        return Tally(
-            self.counts + other.counts,
-            self.stated + other.stated,
-            self.log_loss + other.log_loss,
-            self.squares + other.squares,
-            self.errors + other.errors,
-        )
+        return Tally(*(mine + others for mine, others in zip(self, other, strict=True)))
 
     @property
-    def totals(self) -> tuple[int, int]:
+    def totals(self) -> tuple[float, float]:
         """Rows of either class."""
         first, second = self.counts.sum(1)
-        return int(first), int(second)
+        return float(first), float(second)
 
     @property
-    def n_rows(self) -> int:
+    def total(self) -> float:
         """Rows of both classes."""
-        return int(self.counts.sum())
-
-    def scores(self) -> Scores:
-        """All scores of the rows."""
-        n = self.n_rows
-        return Scores(self.log_loss / n, self.errors / n, self.squares / n, self.ece(), self.auc())
-
-    def ece(self) -> float:
-        """Expected calibration error, over bins of the same width."""
-        count, stated, observed, *_ = self.reliability()
-        return float(count @ np.abs(stated - observed) / self.n_rows)
-
-    def auc(self) -> float:
-        """Area under the ROC curve; NaN if a class has no rows."""
-        false, true = self.roc()
-        return float(np.trapezoid(true, false)) if all(self.totals) else float("nan")
+        return sum(self.totals)
 
     def average_precision(self) -> float:
         """Mean precision, Σ (R_k − R_{k−1}) P_k; NaN without rows of the second class."""
@@ -118,54 +79,63 @@ class Tally(NamedTuple):
         return float(np.diff(recall, prepend=0.0) @ precision) if len(recall) else float("nan")
 
     def reliability(self) -> Reliability:
-        """Stated against observed in `BINS` bins of the same width."""
+        """Stated against observed in `BINS` bins of the same width.
+
+        The intervals are those of as many rows of the same weight as would tell as much.
+        """
         begins = np.searchsorted(EDGES, np.arange(1, BINS) / BINS) + 1
         begins = np.concatenate([[0], begins])
         first, second = np.add.reduceat(self.counts, begins, axis=1)
-        stated = np.add.reduceat(self.stated, begins)
-        count = first + second
-        kept = count > 0
-        count, second = count[kept], second[kept]
-        low, high = wilson(second, count)
-        return Reliability(count, stated[kept] / count, second / count, low, high)
+        kept = first + second > 0
+        squares, stated, second, count = (
+            part[kept]
+            for part in (
+                np.add.reduceat(self.squares, begins),
+                np.add.reduceat(self.stated, begins),
+                second,
+                first + second,
+            )
+        )
+        observed = second / count
+        low, high = wilson(observed, count**2 / squares)
+        return Reliability(count, stated / count, observed, low, high)
 
     def roc(self) -> tuple[Floats, Floats]:
         """False and true positive rates, from (0, 0) to (1, 1) as the threshold falls."""
         above = self._above()
-        false, true = above / np.maximum(above[:, -1:], 1)
+        false, true = above / np.where(above[:, -1:] > 0, above[:, -1:], 1)
         return np.append(0.0, false), np.append(0.0, true)
 
     def precision_recall(self) -> tuple[Floats, Floats]:
         """Recall and precision as the threshold falls, both empty without rows of the class."""
-        above = self._above()
-        above = above[:, above.sum(0) > 0]
         if not self.totals[1]:
             return np.empty(0), np.empty(0)
-        return above[1] / self.totals[1], above[1] / above.sum(0)
+        above = self._above()
+        return above[1] / above[1, -1], above[1] / above.sum(0)
 
-    def positives(self) -> NDArray[np.int64]:
+    def positives(self) -> Floats:
         """Rows of either class with p at or above each threshold, shape (2, thresholds)."""
         from_edge = np.cumsum(self.counts[:, ::-1], axis=1)[:, ::-1]
         return from_edge[:, np.searchsorted(EDGES, THRESHOLDS) + 1]
 
-    def histogram(self, n_bins: int) -> NDArray[np.int64]:
+    def histogram(self, n_bins: int) -> Floats:
         """Rows of either class in bins of p of the same width, shape (2, n_bins).
 
         Edges of the bins have to be thresholds.
         """
         begins = np.searchsorted(EDGES, np.arange(1, n_bins) / n_bins) + 1
-        return np.add.reduceat(self.counts, np.concatenate([[0], begins]), axis=1)
+        sums: Floats = np.add.reduceat(self.counts, np.concatenate([[0], begins]), axis=1)
+        return sums
 
-    def _above(self) -> NDArray[np.int64]:
+    def _above(self) -> Floats:
         """Rows of either class at or above each edge that has rows, from the top."""
         counts = self.counts[:, ::-1]
         return np.cumsum(counts[:, counts.sum(0) > 0], axis=1)
 
 
-def wilson(hits: NDArray[np.int64], count: NDArray[np.int64]) -> tuple[Floats, Floats]:
-    """The 95 % interval of a share of which `hits` of `count` were seen (Wilson's)."""
+def wilson(share: Floats, count: Floats) -> tuple[Floats, Floats]:
+    """The 95 % interval of a share that was seen among so many (Wilson's)."""
     z2 = 1.959964**2
-    share = hits / count
     centre = (share + z2 / (2 * count)) / (1 + z2 / count)
     half = np.sqrt(z2 * (share * (1 - share) / count + z2 / (4 * count**2))) / (1 + z2 / count)
     return centre - half, centre + half
