@@ -22,7 +22,7 @@ from sepgp.inference import sep
 from sepgp.optimizers import OPTIMIZERS
 from sepgp.training import Record
 
-FORMAT, VERSION = "sepgp model", 1
+FORMAT, VERSION = "sepgp model", 2
 NOT_KEPT = ("callbacks", "checkpoint", "device", "random_state", "verbose", "warm_start")
 """Parameters that belong to a run and not to its model."""
 
@@ -82,10 +82,12 @@ def load(path: str | os.PathLike[str]) -> GPClassifier:
     tensors, header = persistence.read(path)
     if not isinstance(header, dict) or header.get("format") != FORMAT:
         raise InvalidData(f"{path} is not a model file of sepgp; name one that `save` wrote.")
-    if header.get("version") != VERSION:
+    version = header.get("version")
+    if version != VERSION:
+        remedy = "train the model again" if version == 1 else "update sepgp"
         raise InvalidData(
-            f"{path} is a model file of version {header.get('version')}, and this is sepgp "
-            f"{__version__}, which reads version {VERSION}; update sepgp."
+            f"{path} is a model file of version {version}, and this is sepgp {__version__}, which "
+            f"reads version {VERSION}; {remedy}."
         )
     try:
         return _model(tensors, header)
