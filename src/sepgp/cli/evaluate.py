@@ -43,8 +43,8 @@ def evaluate(
         show(fitted, open_rows(path, label_column(fitted, target), names), json, quiet=False)
 
 
-def show(model: "GPClassifier", rows: Any, json: bool, quiet: bool) -> None:
-    """Print the metrics of a model on rows with labels."""
+def show(model: "GPClassifier", rows: Any, json: bool, quiet: bool, about: str = "") -> None:
+    """Print the metrics of a model on rows with labels; `about` says what rows they are."""
     import numpy as np
 
     from sepgp.errors import InvalidData
@@ -75,7 +75,7 @@ def show(model: "GPClassifier", rows: Any, json: bool, quiet: bool) -> None:
         interval = f"{value.low:.4f} to {value.high:.4f}"
         table.add_row(NAMES[name], f"{value.value:.4f}", interval)
     if not quiet:
-        typer.echo(f"{len(y):,} rows of {rows.name}:")
+        typer.echo(f"{len(y):,} rows of {rows.name}{about}:")
     Console().print(table)
 
 
