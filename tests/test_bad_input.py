@@ -106,6 +106,10 @@ BAD_PARAMETERS = [
     ("max_iter", 0, "whole number of at least 1"),
     ("max_iter", 10.0, "whole number of at least 1"),
     ("batch_size", 0, "whole number of at least 1"),
+    *(
+        ("validation_fraction", value, "number of at least 0")
+        for value in (-0.1, 1, np.nan, True, None, "a tenth")
+    ),
     ("time_budget", -1, "number of at least 0"),
     ("time_budget", "1h", "number of at least 0"),
     ("tol", np.nan, "number of at least 0"),

@@ -19,7 +19,7 @@ from numpy.testing import assert_array_equal
 from quick import METHODS, assert_one_sentence, blobs, quick
 from safetensors.torch import load_file, save_file
 
-from sepgp import GPClassifier, InvalidData, InvalidParameter, kernels, persistence
+from sepgp import GPClassifier, InvalidData, InvalidParameter, kernels, monitor, persistence
 from sepgp.data import stream
 from sepgp.errors import WriteFailed
 
@@ -32,6 +32,7 @@ def numbers(model: GPClassifier) -> np.ndarray:
     """Everything that a run has learned."""
     parts = [model.inducing_points_, *(p.detach() for p in model.kernel_.parameters())]
     parts += [model._sites.Lambda, model._sites.b, model.history_["log_evidence"]]
+    parts += [model.history_["validation_nll"]]
     return np.concatenate([np.ravel(part) for part in parts])
 
 
@@ -58,11 +59,14 @@ SETTINGS = {
     "float32": {"dtype": "float32", "batch_size": 50},
     "kernel held": {"learn_kernel": False},
     "inducing points held": {"learn_inducing": False, "inducing": "random"},
+    "rows kept aside": {"validation_fraction": 0.3, "batch_size": 30},
+    "rows kept aside from EP": {"validation_fraction": 0.3, "batch_size": 30, "method": "ep"},
 }
 
 
 @pytest.mark.parametrize("setting", SETTINGS.values(), ids=SETTINGS)
-def test_a_continued_run_equals_one_that_was_never_stopped(setting, tmp_path) -> None:
+def test_a_continued_run_equals_one_that_was_never_stopped(setting, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(monitor, "EVERY", 3)
     path = tmp_path / "run.ckpt"
     whole = quick(**setting).fit(X, Y)
     stopped = quick(**setting, checkpoint=path, checkpoint_every=0, callbacks=[crash_at(7)])
@@ -72,6 +76,22 @@ def test_a_continued_run_equals_one_that_was_never_stopped(setting, tmp_path) ->
     assert_array_equal(numbers(continued), numbers(whole))
     assert continued.n_iter_ == whole.n_iter_
     assert_array_equal(continued.predict_proba(X), whole.predict_proba(X))
+
+
+@pytest.mark.parametrize("crash", [3, 6, 7, 19])
+def test_the_best_model_so_far_outlives_a_crash(crash, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(monitor, "EVERY", 3)
+    noise = np.random.default_rng(1).integers(0, 2, len(Y))
+    setting = {"validation_fraction": 0.3, "learning_rate": 0.5}
+    whole = quick(**setting).fit(X, noise)
+    assert np.nanargmin(whole.history_["validation_nll"]) == 5  # noise is best not learned
+    setting |= {"checkpoint": tmp_path / "run.ckpt", "checkpoint_every": 0}
+    with pytest.raises(Crash):
+        quick(**setting, callbacks=[crash_at(crash)]).fit(X, noise)
+    for _ in range(2):  # the second time it is finished
+        continued = quick(**setting).fit(X, noise)
+        assert_array_equal(numbers(continued), numbers(whole))
+        assert continued.log_evidence_ == whole.log_evidence_
 
 
 def test_without_a_seed_the_run_keeps_its_own(tmp_path) -> None:
@@ -161,7 +181,7 @@ def not_a_checkpoint(path: Path, how: str) -> None:
         save_file({"weights": torch.zeros(3)}, path)
     elif how == "newer":
         tensors, header = persistence.read(path)
-        persistence.write(path, tensors, header | {"format": "sepgp checkpoint 2"})
+        persistence.write(path, tensors, header | {"format": "sepgp checkpoint 3"})
     else:
         tensors, header = persistence.read(path)
         CHANGES[how](tensors, header)

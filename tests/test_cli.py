@@ -1,5 +1,6 @@
 """The command line: what it prints, and one sentence for every mistake."""
 
+import os
 import subprocess
 import sys
 
@@ -30,12 +31,64 @@ def complaint(capsys, *arguments):
     return sentence
 
 
-def test_help_does_not_wait_for_torch():
+def test_help_waits_for_no_large_library():
+    """Which is what makes it answer at once."""
     code = (
-        "import sys, sepgp.cli.main; print([m for m in ('torch', 'sklearn') if m in sys.modules])"
+        "import atexit, sys; sys.argv = ['sepgp', '--help']; import sepgp.cli.main as cli; "
+        "large = {'torch', 'sklearn', 'pyarrow', 'pandas', 'numpy', 'scipy'}; "
+        "atexit.register(lambda: print(large & sys.modules.keys(), file=sys.stderr)); cli.main()"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"
+    assert "reproduce" in done.stdout
+    assert done.stderr == "set()\n"
+
+
+COMMANDS = [
+    "train", "predict", "evaluate", "info", "report", "update", "data", "data fetch",
+    "data airline", "reproduce table1", "reproduce figure2", "reproduce figure3",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_has_an_example(command, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
+    code, out, _ = run(capsys, *command.split(), "--help")
+    assert code == 0
+    assert [line for line in out.splitlines() if line.strip().startswith(f"sepgp {command} ")]
+
+
+def complete(words, **how):
+    """What the command answers a shell that asks for the completion of the last word."""
+    asked = {"COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))} if words else {}
+    done = subprocess.run(
+        [sys.executable, "-m", "sepgp"],
+        env={**os.environ, **asked, "_SEPGP_COMPLETE": how.get("how", "complete_bash")},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout
+
+
+def test_shells_complete_commands_and_options():
+    assert complete("sepgp tr").split() == ["train"]
+    assert complete("sepgp train --val").split() == ["--validation"]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_completion_script_is_printed(shell):
+    assert "_SEPGP_COMPLETE=complete_" in complete("", how=f"source_{shell}")
+
+
+def test_a_fault_of_ours_is_one_line_too(capsys, monkeypatch):
+    def fail(path):
+        raise KeyError("x")
+
+    monkeypatch.setattr("sepgp.models.load", fail)
+    sentence = complaint(capsys, "info", "m.sepgp")
+    assert "KeyError at " in sentence
+    assert "test_cli.py:" in sentence
+    assert "please report" in sentence
 
 
 def test_python_m_sepgp():

@@ -3,6 +3,8 @@
 import json
 import math
 import os
+import pty
+import re
 import signal
 import subprocess
 import sys
@@ -71,6 +73,7 @@ def folder(tmp_path_factory):
     assert done.returncode == 0, done.stderr
     assert "SEP with 10 inducing points" in done.stderr
     assert "negative log-likelihood" in done.stdout
+    assert not list(path.glob("*.ckpt"))
     return path
 
 
@@ -103,13 +106,27 @@ def test_predictions_go_through_a_pipe(folder) -> None:
     assert done.stdout.startswith('"probability"')
 
 
-def test_a_reader_that_has_had_enough_is_no_error(folder) -> None:
-    command = f"{sys.executable} -m sepgp predict m.sepgp new.csv --out - | head -1 >/dev/null"
+@pytest.mark.parametrize(
+    "command",
+    [
+        "predict m.sepgp new.csv --out -",
+        "predict m.sepgp many.csv --out -",
+        "evaluate m.sepgp new.csv",
+        "info m.sepgp",
+        "data",
+        "--help",
+    ],
+)
+def test_a_reader_that_has_had_enough_is_no_error(folder, command) -> None:
+    if not (folder / "many.csv").exists():
+        loans(20_000, 3).to_csv(folder / "many.csv", index=False)
+    line = f"{sys.executable} -m sepgp {command} | true; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(
-        ["bash", "-c", command], cwd=folder, env=ENVIRONMENT, capture_output=True, text=True,
+        ["bash", "-c", line], cwd=folder, env=ENVIRONMENT, capture_output=True, text=True,
         check=False,
     )  # fmt: skip
     assert done.stderr == ""
+    assert done.stdout in ("1\n", "141\n")
 
 
 def evaluated(folder, table, *options):
@@ -199,6 +216,42 @@ def test_a_model_is_updated_in_its_place(folder, tmp_path) -> None:
     assert sepgp.load(path)._n_seen == sepgp.load(folder / "m.sepgp")._n_seen + 100
 
 
+def train(folder, out, *more):
+    """Arguments of a short training."""
+    return ["train", folder / "loans.csv", "--target", "defaulted", "--out", out / "m.sepgp",
+            "--inducing", 10, *more]  # fmt: skip
+
+
+def test_progress_lines_have_the_validation_nll(folder, tmp_path) -> None:
+    done = run(*train(folder, tmp_path, "--steps", 60))
+    assert done.returncode == 0, done.stderr
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith("step ")]
+    assert line.startswith("step 60  done after ")
+    assert "rows/s" in line
+    assert "\r" not in done.stderr
+    history = sepgp.load(tmp_path / "m.sepgp").history_["validation_nll"]
+    assert list(np.flatnonzero(~np.isnan(history))) == [49, 59]
+    assert "evidence -0." in line
+    assert line.endswith(f"validation NLL {history[-1]:.4f}")
+
+
+def test_the_rows_kept_aside_are_those_evaluated(folder, tmp_path) -> None:
+    done = run(*train(folder, tmp_path, "--steps", 60, "--validation", 0.3))
+    assert done.returncode == 0, done.stderr
+    best = np.nanmin(sepgp.load(tmp_path / "m.sepgp").history_["validation_nll"])
+    (row,) = [line for line in done.stdout.splitlines() if "log-likelihood" in line]
+    assert f" {best:.4f} " in row
+    assert re.match(r"1\d\d rows of \S*loans.csv kept aside", done.stdout)
+
+
+def test_without_validation_nothing_is_kept_aside(folder, tmp_path) -> None:
+    done = run(*train(folder, tmp_path, "--steps", 5, "--validation", 0))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == ""
+    assert "NLL" not in done.stderr
+    assert "400 rows of 5 columns" in done.stderr
+
+
 def test_quiet_says_nothing_but_the_results(folder, tmp_path) -> None:
     done = run("train", folder / "loans.csv", "--target", "defaulted", "--out",
                tmp_path / "m.sepgp", "--inducing", 5, "--steps", 5, "--quiet")  # fmt: skip
@@ -228,6 +281,43 @@ MISTAKES = {
         ["predict", "m.sepgp", "new.csv", "--out", "no/p.csv"], "no/p.csv cannot be written"
     ),
     "unknown labels": (["evaluate", "m.sepgp", "odd.csv"], "label 'maybe'"),
+    "a model for a table": (["train", "m.sepgp", "--target", "y"], "m.sepgp"),
+    "too few rows to keep some aside": (
+        ["train", "few.csv", "--target", "defaulted", "--validation", "0.01"],
+        "validation_fraction=0.01 keeps no row of few.csv aside",
+    ),
+    "nothing to go on from": (
+        ["train", "loans.csv", "--target", "defaulted", "--resume"],
+        "There is no checkpoint model.sepgp.ckpt to go on from",
+    ),
+    "a table for a checkpoint": (
+        ["train", "loans.csv", "--target", "defaulted", "--checkpoint", "new.csv"],
+        "new.csv is damaged or was not written by sepgp",
+    ),
+    "a table to resume from": (
+        ["train", "loans.csv", "--target", "defaulted", "--checkpoint", "new.csv", "--resume"],
+        "new.csv is damaged or was not written by sepgp",
+    ),
+    "a folder for a model": (
+        ["train", "loans.csv", "--target", "defaulted", "--out", "."], "is a folder"
+    ),
+    "predictions from nothing": (["predict", "m.sepgp", "empty.csv"], "empty.csv"),
+    "predictions from a header": (["predict", "m.sepgp", "header.csv"], "header.csv has no rows"),
+    "scores of a header": (["evaluate", "m.sepgp", "header.csv"], "header.csv has no rows"),
+    "scores of another file": (["evaluate", "m.sepgp", "m.sepgp"], "m.sepgp"),
+    "scores by no model": (["evaluate", "loans.csv", "new.csv"], "loans.csv is damaged"),
+    "an update from nowhere": (["update", "m.sepgp", "nowhere.csv"], "no file 'nowhere.csv'"),
+    "an update without a column": (["update", "m.sepgp", "short.csv"], "short.csv has no column"),
+    "an update with other labels": (["update", "m.sepgp", "odd.csv"], "the label 'maybe'"),
+    "an update of nothing": (["update", "nothing.sepgp", "new.csv"], "nothing.sepgp cannot be"),
+    "an update to nowhere": (
+        ["update", "m.sepgp", "new.csv", "--out", "no/m.sepgp"], "make it first"
+    ),
+    "an update by a header": (["update", "m.sepgp", "header.csv"], "header.csv has no rows"),
+    "a report on nothing": (["report", "nothing.sepgp", "new.csv"], "nothing.sepgp cannot be read"),
+    "a report to nowhere": (["report", "m.sepgp", "new.csv", "--out", "no/r.html"], "no/r.html"),
+    "a report without labels": (["report", "m.sepgp", "bare.csv"], "no column 'defaulted'"),
+    "a report on a header": (["report", "m.sepgp", "header.csv"], "header.csv has no rows"),
     "no labels": (["evaluate", "m.sepgp", "bare.csv"], "no column 'defaulted'"),
     "no such weights": (["evaluate", "m.sepgp", "new.csv", "--weight", "w"], "no column 'w'"),
     "weights of zero": (
@@ -243,6 +333,8 @@ MISTAKES = {
 def test_a_mistake_gets_one_line(folder, arguments, match) -> None:
     (folder / "empty.csv").write_text("")
     new = loans(20, 2)
+    new[:0].to_csv(folder / "header.csv", index=False)
+    new[:8].to_csv(folder / "few.csv", index=False)
     new[["age"]].to_csv(folder / "short.csv", index=False)
     new.assign(defaulted="maybe", w=-1).to_csv(folder / "odd.csv", index=False)
     new.assign(w=0).to_csv(folder / "zero.csv", index=False)
@@ -256,26 +348,103 @@ def test_an_unknown_option_is_a_usage_error() -> None:
     assert run("train", "--colour", "red").returncode == 2
 
 
-def test_ctrl_c_keeps_the_model_and_the_same_command_goes_on(folder, tmp_path) -> None:
-    arguments = [
-        "train", folder / "loans.csv", "--target", "defaulted", "--out", tmp_path / "m.sepgp",
-        "--inducing", 10, "--steps", 3000, "--checkpoint", tmp_path / "run.ckpt",
-    ]  # fmt: skip
+def started(arguments, until, **options):
+    """Start a command and wait until it has come so far."""
     command = [sys.executable, "-m", "sepgp", *map(str, arguments)]
-    process = subprocess.Popen(command, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True)
-    while not (tmp_path / "run.ckpt").exists():
-        assert process.poll() is None
-        time.sleep(0.05)
-    time.sleep(0.3)
-    process.send_signal(signal.SIGINT)
-    _, said = process.communicate()
-    assert process.returncode == 130, said
-    assert "Stopped early; the model so far is kept, and the same command goes on" in said
+    given = {"env": ENVIRONMENT, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    process = subprocess.Popen(command, text=True, **(given | options))
+    while not until():
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.02)
+    return process
+
+
+def on_a_terminal(arguments, until, number):
+    """Send a command a signal when it says something; its code, and all it said in the end."""
+    master, slave = pty.openpty()
+    process = started(arguments, lambda: True, stderr=slave)
+    os.close(slave)
+    said = b""
+    try:
+        while part := os.read(master, 4096):
+            if until.encode() in part and until.encode() not in said:
+                process.send_signal(number)
+            said += part
+    except OSError:  # the other end is closed
+        os.close(master)
+    out, _ = process.communicate()
+    return process.returncode, out, said.decode()
+
+
+SIGNALS = pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["Ctrl-C", "SIGTERM"]
+)
+
+
+@SIGNALS
+def test_a_signal_keeps_the_best_model_and_the_run_goes_on(folder, tmp_path, number, code) -> None:
+    arguments = train(folder, tmp_path, "--steps", 3000)
+    ended, out, said = on_a_terminal(arguments, "step ", number)
+    assert ended == code, said
     assert "Traceback" not in said
-    early = sepgp.load(tmp_path / "m.sepgp").n_iter_
-    assert 0 < early < 3000
+    assert "to go on, add --resume to the same command" in said
+    *_, last, _ = re.findall(r"step [^\r]*", said)
+    assert " stopped after " in last
+    assert " left" not in last
+    assert ("log-likelihood" in out) == (number == signal.SIGINT)
+    early = sepgp.load(tmp_path / "m.sepgp")
+    assert 0 < early.n_iter_ < 3000
+    assert np.isfinite(early.history_["validation_nll"][-1])
+    assert f"Stopped at step {early.n_iter_};" in said
+
+    refused = run(*arguments)
+    assert_one_line(refused, "m.sepgp.ckpt holds a run that was not finished; add --resume")
+    done = run(*arguments, "--resume")
+    assert done.returncode == 0, done.stderr
+    late = sepgp.load(tmp_path / "m.sepgp")
+    assert late.n_iter_ == 3000
+    before = early.n_iter_ - 1  # the last step of a stopped run is not taken over
+    for name in ("log_evidence", "validation_nll"):
+        assert_array_equal(late.history_[name][:before], early.history_[name][:before])
+    assert sorted(os.listdir(tmp_path)) == ["m.sepgp"]
+
+
+def test_a_signal_before_the_first_step_ends_at_once(folder, tmp_path) -> None:
+    """Here while the rows still come through a pipe."""
+    environment = {**ENVIRONMENT, "TMPDIR": str(tmp_path)}
+    for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
+        arguments = ["train", "-", "--target", "y", "--out", tmp_path / "m.sepgp"]
+        process = started(
+            arguments, lambda: os.listdir(tmp_path), env=environment, stdin=subprocess.PIPE
+        )
+        process.send_signal(number)
+        assert process.communicate() == ("", "")
+        assert process.returncode == code
+        assert os.listdir(tmp_path) == []
+
+
+@SIGNALS
+@pytest.mark.parametrize("command", ["predict", "evaluate", "update"])
+def test_a_signal_leaves_no_half_written_files(folder, tmp_path, command, number, code) -> None:
+    environment = {**ENVIRONMENT, "TMPDIR": str(tmp_path)}
+    arguments = [command, folder / "m.sepgp", "-"]
+    process = started(
+        arguments, lambda: os.listdir(tmp_path), env=environment, cwd=tmp_path,
+        stdin=subprocess.PIPE,
+    )  # fmt: skip
+    process.send_signal(number)
+    assert process.communicate() == ("", "")
+    assert process.returncode == code
+    assert os.listdir(tmp_path) == []
+
+
+def test_ep_keeps_a_checkpoint_only_if_asked(folder, tmp_path) -> None:
+    arguments = train(folder, tmp_path, "--method", "ep", "--steps", 5)
+    done = run(*arguments, "--resume")
+    assert_one_line(done, "There is no checkpoint")
+    (tmp_path / "m.sepgp.ckpt").write_text("something else")
     assert run(*arguments).returncode == 0
-    assert sepgp.load(tmp_path / "m.sepgp").n_iter_ == 3000
+    assert (tmp_path / "m.sepgp.ckpt").read_text() == "something else"
 
 
 def test_parts_are_disjoint_and_the_same_at_every_reading(folder) -> None:

@@ -1,6 +1,7 @@
 """How training runs: the history, when it stops, and how it goes on."""
 
 import io
+import re
 import sys
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from quick import METHODS, blobs, quick
 
 from sepgp import kernels
+from sepgp.progress import ProgressLine, duration
 from sepgp.training import Record
 
 EVERY_METHOD = pytest.mark.parametrize("method", METHODS)
@@ -120,17 +122,40 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_progress_line_has_rate_evidence_and_time_left(capsys) -> None:
-    quick(verbose=True).fit(X, Y)
+def test_progress_line_has_rate_evidence_and_time_left(capsys, monkeypatch) -> None:
+    monkeypatch.setattr(ProgressLine, "_pause", lambda *_: 0.0)
+    quick(verbose=True, validation_fraction=0.3).fit(X, Y)
     out, err = capsys.readouterr()
     assert not out
-    first, *_, last = err.splitlines()
-    assert first.startswith("step 1 ")
-    assert last.startswith("step 20 ")
-    for line in (first, last):
+    lines = err.splitlines()
+    assert [line.split("  ")[0] for line in lines] == [f"step {n}" for n in range(1, 21)]
+    for line in lines:
         assert "rows/s" in line
-        assert "log evidence -0." in line
-        assert "s left" in line
+        assert "evidence -0." in line
+        assert ("validation NLL 0." in line) == (line == lines[-1])
+        assert re.search(r"\d s left" if line != lines[-1] else r"done after \d+ s", line)
+
+
+def test_progress_of_a_stopped_run_does_not_say_what_is_left(capsys) -> None:
+    quick(verbose=True, callbacks=[lambda record: record.iteration == 5]).fit(X, Y)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("step 6  stopped after 0 s  ")
+
+
+def test_progress_of_a_continued_run_counts_what_was_done_before(tmp_path, monkeypatch) -> None:
+    setting = {"checkpoint": tmp_path / "run.ckpt", "max_iter": 8}
+    quick(**setting, callbacks=[lambda record: record.iteration == 5]).fit(X, Y)
+    done = []
+    monkeypatch.setattr(ProgressLine, "__call__", lambda line, r: done.append(line._done(r)))
+    quick(**setting, verbose=True).fit(X, Y)
+    assert done == [6 / 8, 7 / 8, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.2, "0 s"), (99, "99 s"), (100, "2 min"), (7200, "2.0 h")]
+)
+def test_times_are_easy_to_read(seconds, text) -> None:
+    assert duration(seconds) == text
 
 
 def test_training_is_silent_by_default(capsys) -> None:
@@ -146,7 +171,7 @@ def test_progress_on_a_terminal_leaves_the_cursor_on_a_new_line(stop, monkeypatc
     shown = terminal.getvalue()
     assert shown.endswith("\n")
     assert shown.count("\n") == 1
-    assert f"step {6 if stop else 20} " in shown
+    assert f"step {6 if stop else 20}  {'stopped' if stop else 'done'}" in shown
 
 
 # --- going on ---------------------------------------------------------------------------------

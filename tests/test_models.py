@@ -203,7 +203,7 @@ def rewritten(path, content, change) -> None:
 
 LIES = {
     "another format": (lambda t, h: h.update(format="a letter"), "is not a model file"),
-    "a newer version": (lambda t, h: h.update(version=2), "version 2.* update sepgp"),
+    "a newer version": (lambda t, h: h.update(version=3), "version 3.* update sepgp"),
     "no header": (lambda t, h: h.clear(), "is not a model file"),
     "an unknown kernel": (
         lambda t, h: h["kernel"].update(kind="os.system"),

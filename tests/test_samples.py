@@ -49,5 +49,5 @@ def test_a_sample_is_small_and_holds_no_training_row() -> None:
     scaling = {"mean": (16,), "scale": (16,)}
     kernel = {"kernel.log_lengthscale2": (16,), "kernel.log_variance": ()}
     moments = {"moments.first": (5 * 16 + 17,), "moments.second": (5 * 16 + 17,)}
-    shapes = learned | scaling | kernel | moments | {"history": (20, 9)}
+    shapes = learned | scaling | kernel | moments | {"history": (20, 10)}
     assert {name: tuple(tensor.shape) for name, tensor in tensors.items()} == shapes

@@ -10,18 +10,20 @@ import torch
 
 from sepgp import persistence
 from sepgp.errors import InvalidData, InvalidParameter, brief
+from sepgp.monitor import Best
 
 if TYPE_CHECKING:
     from sepgp.training import Record, TrainingState
 
-FORMAT = "sepgp checkpoint 1"
+FORMAT = "sepgp checkpoint 2"
 
 
 class Checkpoint:
     """A file that follows a training run.
 
-    It holds the state of training, the history, the seed and thereby the position in the data,
-    and what identifies the run: the rows and the settings. A run with another identity is refused.
+    It holds the state of training, the best model so far, the history, the seed and thereby the
+    position in the data, and what identifies the run: the rows and the settings. A run with
+    another identity is refused.
 
     Parameters
     ----------
@@ -112,6 +114,10 @@ class Checkpoint:
         try:
             sites = persistence.filled(state.sites, "sites", tensors, header)
             optimizer = persistence.filled(state.optimizer, "optimizer", tensors, header)
+            best = None
+            if "best.nll" in header:
+                like = Best(0, 0.0, state.xi, state.sites.Lambda, state.sites.b)
+                best = persistence.filled(like, "best", tensors, header)
             state = persistence.filled(_plain(state), "state", tensors, header)
             kinds = [Record.__annotations__[name] for name in Record._fields]
             history = [
@@ -125,7 +131,8 @@ class Checkpoint:
             raise self.damaged() from error
         self._tensors = {}
         self._written = time.monotonic()
-        return state._replace(sites=sites, optimizer=optimizer), history, seconds, finished
+        state = state._replace(sites=sites, optimizer=optimizer, best=best)
+        return state, history, seconds, finished
 
     def save(
         self,
@@ -144,6 +151,8 @@ class Checkpoint:
             "finished": finished,
         }
         parts = {"state": _plain(state), "sites": state.sites, "optimizer": state.optimizer}
+        if state.best is not None:
+            parts["best"] = state.best
         for prefix, values in parts.items():
             more, others = persistence.flat(prefix, values)
             tensors |= more
@@ -159,4 +168,4 @@ class Checkpoint:
 
 def _plain(state: "TrainingState") -> "TrainingState":
     """The state without the tuples inside it."""
-    return state._replace(sites=None, optimizer=None)  # type: ignore[arg-type]
+    return state._replace(sites=None, optimizer=None, best=None)  # type: ignore[arg-type]

@@ -28,6 +28,7 @@ from sepgp.gp.hyperparameters import Hyperparameters
 from sepgp.gp.inducing import start_points
 from sepgp.gp.kernels import KERNELS, Kernel
 from sepgp.gp.predictor import Predictor, predict, predictor
+from sepgp.monitor import Monitor
 from sepgp.progress import ProgressLine
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
@@ -81,8 +82,12 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     tol : float or None
         Training stops when log Z_q per row grows by less than this from one epoch (at least ten
         steps) to the next.
+    validation_fraction : float
+        The share of the rows, at least 0 and below 1, that `fit` keeps aside. With one, every 50
+        steps and after the last the model is measured on at most 10,000 of these rows, and the
+        best one measured is kept: usually the last.
     random_state : int, RandomState instance or None
-        Seeds the inducing points and the order of the rows.
+        Seeds the inducing points, the order of the rows and the choice of those kept aside.
     warm_start : bool
         Whether `fit` goes on from the kernel, inducing points and factors of the last fit.
     verbose : bool or int
@@ -120,7 +125,8 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     inducing_points_ : array of shape (m, d)
         In the units of X.
     log_evidence_ : float
-        log Z_q, averaged over the last epoch (with one batch for all rows: exact).
+        log Z_q, averaged over the epoch that led to the model, the last one unless an earlier
+        model is kept (with one batch for all rows: exact).
     n_iter_ : int
         Steps of the last training.
     history_ : dict of arrays, each of shape (n_iter_,)
@@ -144,6 +150,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         class_weight: dict[Any, float] | str | None = None,
         standardize: bool = True,
         tol: float | None = None,
+        validation_fraction: float = 0.0,
         random_state: int | np.random.RandomState | None = None,
         warm_start: bool = False,
         verbose: bool | int = False,
@@ -169,6 +176,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         self.class_weight = class_weight
         self.standardize = standardize
         self.tol = tol
+        self.validation_fraction = validation_fraction
         self.random_state = random_state
         self.warm_start = warm_start
         self.verbose = verbose
@@ -188,6 +196,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     _Z: torch.Tensor
     _sites: training.Sites
     _predictor: Predictor
+    _seed: int
     _n_seen: float
     _iteration: int
     _moments: Any
@@ -227,7 +236,9 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
             seed = int(rng.randint(2**31 - 1))
             if checkpoint is not None and checkpoint.seed is not None:
                 seed = checkpoint.seed
-            data = inputs.training_data(self, X, y, sample_weight, target, columns, seed, warm)
+            data, aside = inputs.training_data(
+                self, X, y, sample_weight, target, columns, seed, warm
+            )
             if warm and not np.array_equal(data.classes, self.classes_):
                 raise InvalidData(
                     f"y has the classes {data.classes.tolist()}, but the model to go on from has "
@@ -249,9 +260,13 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
                 sites = copy.deepcopy(self._sites)
                 state = state._replace(iteration=self._iteration, sites=sites)
             if checkpoint is not None:
-                checkpoint.identify(self._identity(data, state if warm else None), seed, self._Z)
-            self._n_seen = source.total_weight
-            self._train(settings, hyper, state, source, checkpoint)
+                identity = self._identity(data, aside, state if warm else None)
+                checkpoint.identify(identity, seed, self._Z)
+            self._seed, self._n_seen = seed, source.total_weight
+            monitor = None
+            if aside is not None:
+                monitor = Monitor(hyper, self._source(aside, seed, CHUNK))
+            self._train(settings, hyper, state, source, checkpoint, monitor)
         return self
 
     def partial_fit(
@@ -296,7 +311,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     def _learn(self, X: Any, y: Any, sample_weight: Any) -> None:
         """Learn one block: absorb it with q as its cavity, then refine what is at hand."""
         first = not hasattr(self, "kernel_")
-        data = inputs.labelled(self, X, y, sample_weight, reset=first, partial=True)
+        data = inputs.block_data(self, X, y, sample_weight, reset=first)
         self.classes_ = data.classes
         if first:
             self._n_seen, self._iteration = 0.0, 0
@@ -356,7 +371,9 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
             None if self.checkpoint is None else Checkpoint(self.checkpoint, self.checkpoint_every)
         )
 
-    def _identity(self, data: Data, warm: training.TrainingState | None) -> dict[str, Any]:
+    def _identity(
+        self, data: Data, aside: ArrayData | None, warm: training.TrainingState | None
+    ) -> dict[str, Any]:
         """What tells this run from others: its rows, its settings and, if warm, its start."""
         free = ("random_state", "verbose", "callbacks", "checkpoint", "checkpoint_every", "device")
         named = {k: repr(v) for k, v in self.get_params(deep=False).items() if k not in free}
@@ -365,7 +382,8 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
             named["start"] = hashlib.sha256(values.cpu().numpy().tobytes()).hexdigest()
         if self.random_state is not None:
             named["random_state"] = repr(self.random_state)
-        return {"data": data.digest(), **named}
+        digest = data.digest() if aside is None else data.digest() + aside.digest()
+        return {"data": digest, **named}
 
     def _start(
         self, data: Data, rng: np.random.RandomState, points: torch.Tensor | None = None
@@ -398,8 +416,8 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     def _hyperparameters(self) -> Hyperparameters:
         return Hyperparameters(self.kernel_, self._Z, self.learn_kernel, self.learn_inducing)
 
-    def _source(self, data: Data, seed: int) -> training.Source:
-        size = MINIBATCH if self.batch_size is None else self.batch_size
+    def _source(self, data: Data, seed: int, size: int | None = None) -> training.Source:
+        size = size or self.batch_size or MINIBATCH
         return data.source(self._scaling, size, seed, DTYPES[self.dtype], self.device)
 
     def _settings(self, source: training.Source, **changes: Any) -> training.Settings:
@@ -439,18 +457,22 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         state: training.TrainingState,
         source: training.Source,
         checkpoint: Checkpoint | None = None,
+        monitor: Monitor | None = None,
     ) -> None:
         callbacks = tuple(self.callbacks or ())
         with ExitStack() as stack:
             if self.verbose:
-                line = stack.enter_context(closing(ProgressLine(settings, source)))
-                callbacks = (line, *callbacks)
-            state, history = training.train(settings, hyper, state, source, callbacks, checkpoint)
+                line = ProgressLine(settings, source, state.iteration)
+                callbacks = (stack.enter_context(closing(line)), *callbacks)
+            last, history = training.train(
+                settings, hyper, state, source, callbacks, checkpoint, monitor
+            )
         if all(record.rejected for record in history):
             raise InvalidParameter(
                 f"kernel={self.kernel!r} gives covariances that cannot be factorised, even with "
                 "jitter; add a kernel that relates different points, such as RBF()."
             )
+        state = training.chosen(last)
         self.kernel_, self._Z = hyper.model(state.xi)
         self._sites, self._iteration = state.sites, state.iteration
         self._moments = state.optimizer
@@ -460,14 +482,16 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
             name: np.array([getattr(record, name) for record in history])
             for name in training.Record._fields
         }
-        self.log_evidence_ = float(
-            np.mean(self.history_["log_evidence"][-source.batches_per_epoch :])
-        )
+        reached = self.n_iter_
+        if last.best is not None:
+            reached -= last.iteration - last.best.iteration
+        epoch = slice(max(0, reached - source.batches_per_epoch), reached)
+        self.log_evidence_ = float(np.mean(self.history_["log_evidence"][epoch]))
         with torch.no_grad():
             sites = Natural(self._sites.Lambda, self._sites.b)
             try:
                 self._predictor = predictor(self.kernel_, self._Z, sites)
-            except torch.linalg.LinAlgError as error:
+            except torch.linalg.LinAlgError as error:  # type: ignore[attr-defined]
                 if checkpoint is None:
                     raise
                 raise checkpoint.damaged() from error

@@ -16,7 +16,7 @@ from sepgp.data import stream
 from sepgp.data.arrays import merged
 from sepgp.data.batch import MINIBATCH
 from sepgp.data.encoding import Encoding, kind, numbers
-from sepgp.data.prepared import ArrayData, Data, prepare
+from sepgp.data.prepared import ArrayData, Data, prepare, prepare_part, split
 from sepgp.data.rows import ArrayRows, Rows, TableRows, arrow, is_table, open_rows
 from sepgp.data.scaling import Floats
 from sepgp.data.summary import Summary
@@ -37,21 +37,32 @@ def training_data(
     columns: Sequence[str] | None,
     seed: int,
     warm: bool,
-) -> Data:
-    """The rows to fit. Sets what the model knows of its columns, unless it is `warm`."""
+) -> tuple[Data, ArrayData | None]:
+    """The rows to fit, and some of those that `validation_fraction` keeps aside.
+
+    Sets what the model knows of its columns, unless it is `warm`.
+    """
+    aside, share = None, model.validation_fraction
     named = target is not None or columns is not None or isinstance(sample_weight, str)
     if not (named or is_source(X) or _large(X) or _encoded(model, X, warm)):
-        return labelled(model, X, y, sample_weight, reset=not warm)
+        whole = _labelled(model, X, y, sample_weight, reset=not warm)
+        if share:
+            whole, aside = split(whole, share, seed)
+        return _without_repeats(model, whole), aside
     rows = training_rows(X, y, sample_weight, target, columns)
     encoding = model.encoding_ if warm and rows.schema is not None else None
     size = MINIBATCH if model.batch_size is None else model.batch_size
-    data = prepare(rows, model.class_weight, seed, encoding, size)
+    data: Data
+    if share:
+        data, aside = prepare_part(rows, share, model.class_weight, seed, encoding, size)
+    else:
+        data = prepare(rows, model.class_weight, seed, encoding, size)
     n_features = data.sample()[0].shape[1]
     if warm:
         _same_columns(model, data.encoding, n_features)
     else:
         _set_columns(model, data.encoding, n_features)
-    return _without_repeats(model, data) if isinstance(data, ArrayData) else data
+    return _without_repeats(model, data) if isinstance(data, ArrayData) else data, aside
 
 
 def training_rows(
@@ -95,13 +106,21 @@ def training_rows(
     return TableRows(table, target, columns, sample_weight, labels)
 
 
-def labelled(
+def block_data(model: Any, X: Any, y: Any, sample_weight: Any, reset: bool) -> ArrayData:
+    """A part of all rows, in memory, with labels y, shape (n,), maybe of one class only.
+
+    `reset` says that the model's columns are those of X.
+    """
+    return _without_repeats(model, _labelled(model, X, y, sample_weight, reset, partial=True))
+
+
+def _labelled(
     model: Any, X: Any, y: Any, sample_weight: Any, reset: bool, partial: bool = False
 ) -> ArrayData:
     """Rows in memory with labels y, shape (n,); those of weight zero are left out.
 
-    `reset` says that the model's columns are those of X. `partial` says that the rows are a part
-    of all rows, and may have one of the known classes only.
+    `partial` says that the rows are a part of all rows, and may have one of the known classes
+    only.
     """
     rows = features(model, X, reset, y)
     labels = column_or_1d(y, warn=True)
@@ -134,7 +153,7 @@ def labelled(
     signs = np.where(labels == classes[1], 1.0, -1.0)
     if not kept.all():
         rows, signs, weight = rows[kept], signs[kept], weight[kept]
-    return _without_repeats(model, ArrayData(rows, signs, weight, classes, model.encoding_))
+    return ArrayData(rows, signs, weight, classes, model.encoding_)
 
 
 def features(model: Any, X: Any, reset: bool = False, y: Any = "") -> NDArray[Any]:

@@ -24,7 +24,7 @@ from sepgp.inference import sep
 from sepgp.optimizers import OPTIMIZERS
 from sepgp.training import Record
 
-FORMAT, VERSION = "sepgp model", 1
+FORMAT, VERSION = "sepgp model", 2
 NOT_KEPT = ("callbacks", "checkpoint", "device", "random_state", "verbose", "warm_start")
 """Parameters that belong to a run and not to its model."""
 LARGEST_LOG = 300.0
@@ -90,15 +90,24 @@ def load(path: str | os.PathLike[str]) -> GPClassifier:
     tensors, header = persistence.read(path)
     if not isinstance(header, dict) or header.get("format") != FORMAT:
         raise InvalidData(f"{path} is not a model file of sepgp; name one that `save` wrote.")
-    if header.get("version") != VERSION:
+    version = header.get("version")
+    if type(version) is not int or not 1 <= version <= VERSION:
         raise InvalidData(
-            f"{path} is a model file of version {brief(str(header.get('version')))}, and this is "
-            f"sepgp {__version__}, which reads version {VERSION}; update sepgp."
+            f"{path} is a model file of version {brief(str(version))}, and this is sepgp "
+            f"{__version__}, which reads versions 1 to {VERSION}; update sepgp."
         )
     try:
-        return _model(tensors, header)
+        return _model(_upgraded(tensors, version), header)
     except persistence.DAMAGE as error:
         raise InvalidData(f"{path} is damaged ({reason(error)}); save the model again.") from error
+
+
+def _upgraded(tensors: Mapping[str, Tensor], version: int) -> Mapping[str, Tensor]:
+    """The tensors of a file as the present version would have written them."""
+    if version == 1:  # nothing was measured during training
+        history = torch.nn.functional.pad(tensors["history"], (0, 1), value=math.nan)
+        tensors = {**tensors, "history": history}
+    return tensors
 
 
 def _model(tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> GPClassifier:
@@ -152,7 +161,7 @@ def _history(stored: Tensor) -> dict[str, Any]:
     if stored.ndim != 2 or not len(stored):
         raise ValueError("the history has no steps")
     columns = dict(zip(Record._fields, stored.T.numpy(), strict=True))
-    others = [column for name, column in columns.items() if name != "log_evidence"]
+    others = [columns[name] for name in columns if name not in ("log_evidence", "validation_nll")]
     if not np.all(np.abs(others) < LARGEST_COUNT):
         raise ValueError("the history has numbers that cannot be")
     return {name: column.astype(Record.__annotations__[name]) for name, column in columns.items()}

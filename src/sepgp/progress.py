@@ -1,5 +1,7 @@
 """The progress line of `verbose` training."""
 
+import math
+import shutil
 import sys
 import time
 from typing import TextIO
@@ -8,53 +10,79 @@ from sepgp.training import Record, Settings, Source, progress
 
 
 class ProgressLine:
-    """A callback that says how training goes: rate, evidence and time left.
+    """A callback that says how training goes: time left, rate, evidence and validation NLL.
 
-    On a terminal one line is rewritten; elsewhere a line is added every few seconds.
+    On a terminal one line is rewritten; elsewhere a line is added every 5 seconds, and every
+    minute when training takes long.
+
+    Parameters
+    ----------
+    settings, source
+        Those of the training.
+    first : int
+        The number of steps before its first one.
+    stream : file, optional
+        Where the line goes; standard error by default.
     """
 
-    def __init__(self, settings: Settings, source: Source, stream: TextIO | None = None) -> None:
-        self._settings = settings
-        self._n_rows = source.n_rows
-        self._n_batches = source.batches_per_epoch
+    def __init__(
+        self, settings: Settings, source: Source, first: int, stream: TextIO | None = None
+    ) -> None:
+        self._settings, self._source, self._first = settings, source, first
         self._stream = sys.stderr if stream is None else stream
-        self._pause = 0.1 if self._stream.isatty() else 5.0
-        self._first: int | None = None
-        self._next = 0.0
-        self._unshown: Record | None = None
+        self._terminal = self._stream.isatty()
+        self._next = time.monotonic() + self._pause(0.0)
+        self._last: Record | None = None
+        self._nll = math.nan
 
     def __call__(self, record: Record) -> None:
-        """Write a line for this step, if it is time for one or the step is the last."""
-        if self._first is None:
-            self._first = record.iteration - 1
-        done = min(1.0, progress(self._settings, record.iteration - self._first, record.seconds))
-        now = time.monotonic()
-        self._unshown = record
-        if now < self._next and done < 1:
-            return
-        self._next = now + self._pause
-        left = record.seconds * (1 - done) / max(done, 1e-9)
-        self._show(record, left)
+        """Write a line for this step, if it is time for one."""
+        self._last = record
+        if not math.isnan(record.validation_nll):
+            self._nll = record.validation_nll
+        done, now = self._done(record), time.monotonic()
+        if now >= self._next and done < 1:
+            self._next = now + self._pause(record.seconds)
+            self._show(record, f"{duration(record.seconds * (1 - done) / done)} left")
 
     def close(self) -> None:
-        """Show the last step, if training stopped early, and end the line."""
-        if self._unshown is not None:
-            self._show(self._unshown, None)
-        if self._stream.isatty():
+        """Show the last step and end the line."""
+        if self._last is not None:
+            end = "done" if self._done(self._last) >= 1 else "stopped"
+            self._show(self._last, f"{end} after {duration(self._last.seconds)}")
+        if self._terminal:
             self._stream.write("\n")
             self._stream.flush()
 
-    def _show(self, record: Record, left: float | None) -> None:
-        self._unshown = None
-        epochs = (record.iteration - (self._first or 0)) / self._n_batches
-        rate = epochs * self._n_rows / max(record.seconds, 1e-9)
-        line = (
-            f"step {record.iteration}  epoch {record.epoch:.2f}  {rate:,.0f} rows/s  "
-            f"log evidence {record.log_evidence / self._n_rows:.4f} per row  "
-            f"{record.seconds:.0f} s, {'stopped' if left is None else f'{left:.0f} s left'}"
-        )
-        if self._stream.isatty():
-            self._stream.write("\r\x1b[K" + line)
+    def _pause(self, seconds: float) -> float:
+        """Seconds to the next line when training has taken so many."""
+        return 0.1 if self._terminal else min(max(5.0, 0.05 * seconds), 60.0)
+
+    def _done(self, record: Record) -> float:
+        return progress(self._settings, record.iteration - self._first, record.seconds)
+
+    def _show(self, record: Record, time_left: str) -> None:
+        epochs = (record.iteration - self._first) / self._source.batches_per_epoch
+        rate = epochs * self._source.n_rows / max(record.seconds, 1e-9)
+        parts = [
+            f"step {record.iteration}",
+            time_left,
+            f"{rate:,.0f} rows/s",
+            f"evidence {record.log_evidence / self._source.total_weight:.4f}/row",
+        ]
+        if not math.isnan(self._nll):
+            parts.append(f"validation NLL {self._nll:.4f}")
+        line = "  ".join(parts)
+        if self._terminal:  # a line that wraps could not be rewritten
+            line = "\r\x1b[K" + line[: shutil.get_terminal_size().columns - 1]
         else:
-            self._stream.write(line + "\n")
+            line += "\n"
+        self._stream.write(line)
         self._stream.flush()
+
+
+def duration(seconds: float) -> str:
+    """A time in the unit that makes it easy to read."""
+    if seconds < 99.5:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5970 else f"{seconds / 3600:.1f} h"

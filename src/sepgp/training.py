@@ -13,13 +13,14 @@ from torch import Tensor
 from sepgp.checkpoint import Checkpoint
 from sepgp.data.batch import Batch
 from sepgp.gp.direct import direct
-from sepgp.gp.fitc import FITC, KernelMatrices
+from sepgp.gp.fitc import FITC, KernelMatrices, Natural
 from sepgp.gp.hyperparameters import Hyperparameters
 from sepgp.gp.whitened import whitened
 from sepgp.inference import adf, ep, sep
 from sepgp.inference.batch import Targets
 from sepgp.inference.evidence import Info
 from sepgp.memory import keep_freed_memory
+from sepgp.monitor import Best, Monitor
 from sepgp.optimizers import OPTIMIZERS
 
 Sites = sep.State | ep.State
@@ -66,6 +67,8 @@ class TrainingState(NamedTuple):
     optimizer: Any
     rate: float
     """Factor on the learning rate; halved whenever a step is thrown away."""
+    best: Best | None = None
+    """The best model measured so far; None if none was."""
 
 
 class Record(NamedTuple):
@@ -85,6 +88,8 @@ class Record(NamedTuple):
     """Whether the step was thrown away."""
     state_size: int
     """How many numbers the sites hold: O(m²) for SEP and ADF, more for EP."""
+    validation_nll: float
+    """Mean negative log-likelihood of the rows kept aside; NaN in steps that do not measure it."""
 
 
 Callback = Callable[[Record], bool | None]
@@ -188,11 +193,13 @@ def train(
     source: Source,
     callbacks: tuple[Callback, ...] = (),
     checkpoint: Checkpoint | None = None,
+    monitor: Monitor | None = None,
 ) -> tuple[TrainingState, list[Record]]:
     """Train until `max_iter`, the time budget, the tolerance or a callback says stop.
 
     The last step holds the hyper-parameters, so that the sites belong to the final kernel. A
     checkpoint is written every so often and at the end; a run that one is left of goes on from it.
+    A monitor measures the model every so often and at the end; the best one is in the state.
     """
     keep_freed_memory()
     history: list[Record] = []
@@ -210,7 +217,11 @@ def train(
             rate = 0.0 if last else settings.learning_rate
             if settings.decay:
                 rate *= 0.5 * (1 + math.cos(math.pi * min(done, 1.0)))
+            xi, nll = state.xi, math.nan
             state, info = step(settings, hyper, state, batch, source.total_weight, rate)
+            if monitor is not None and info.ok and (last or monitor.due(state.iteration)):
+                best, nll = monitor.measure(state.best, state.iteration, xi, state.sites)
+                state = state._replace(best=best)
             record = Record(
                 iteration=state.iteration,
                 seconds=time.perf_counter() - begin,
@@ -221,6 +232,7 @@ def train(
                 skipped=info.skipped,
                 rejected=not info.ok,
                 state_size=sum(t.numel() for t in state.sites if t is not None),
+                validation_nll=nll,
             )
             history.append(record)
             stop = any([callback(record) for callback in callbacks])
@@ -230,6 +242,17 @@ def train(
             if last:
                 break
     return state, history
+
+
+def chosen(state: TrainingState) -> TrainingState:
+    """The state with the best model that was measured: usually that of the last step.
+
+    An earlier one has the product of its sites alone, since EP's sites per row have moved on.
+    """
+    best = state.best
+    if best is None or best.iteration == state.iteration:
+        return state
+    return state._replace(xi=best.xi, sites=Natural(best.Lambda, best.b))
 
 
 def progress(settings: Settings, iterations: int, seconds: float) -> float:

@@ -44,6 +44,12 @@ def parameters(model: Any) -> None:
         raise InvalidParameter(
             f"forgetting={model.forgetting!r} must be a number above 0 and at most 1."
         )
+    at_least("validation_fraction", model.validation_fraction, 0)
+    if not model.validation_fraction < 1:
+        raise InvalidParameter(
+            f"validation_fraction={model.validation_fraction!r} must be a number of at least 0 and "
+            "below 1."
+        )
     for name in ("learning_rate", "time_budget", "tol"):
         if getattr(model, name) is not None:
             at_least(name, getattr(model, name), 0)

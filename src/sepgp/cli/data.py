@@ -12,7 +12,12 @@ app = typer.Typer()
 
 @app.callback(invoke_without_command=True)
 def data(context: typer.Context, data: Data = None) -> None:
-    """List the data sets that the experiments use, or get one of them."""
+    """List the data sets that the experiments use, or get one of them.
+
+    \b
+    sepgp data --data DIR
+    sepgp data fetch heart --data DIR
+    """
     if context.invoked_subcommand is None:
         _list(data)
 
@@ -21,7 +26,11 @@ def data(context: typer.Context, data: Data = None) -> None:
 def fetch(
     name: Annotated[str, typer.Argument(help="A data set that OpenML has.")], data: Data = None
 ) -> None:
-    """Download a data set from OpenML into the folder."""
+    """Download a data set from OpenML into the folder.
+
+    \b
+    sepgp data fetch heart --data DIR
+    """
     from sepgp.data.openml import fetch
 
     typer.echo(fetch(name, data))
@@ -33,7 +42,11 @@ def airline(
     planes: Annotated[Path, typer.Argument(help="plane-data.csv.")],
     data: Data = None,
 ) -> None:
-    """Build the airline data set from two files of the ASA Data Expo 2009."""
+    """Build the airline data set from two files of the ASA Data Expo 2009.
+
+    \b
+    sepgp data airline 2008.csv.bz2 plane-data.csv --data DIR
+    """
     from sepgp.data.airline import build
 
     typer.echo(build(flights, planes, data))

@@ -48,8 +48,8 @@ def evaluate(
         show(fitted, rows, json, quiet=False)
 
 
-def show(model: "GPClassifier", rows: Any, json: bool, quiet: bool) -> None:
-    """Print the metrics of a model on rows with labels."""
+def show(model: "GPClassifier", rows: Any, json: bool, quiet: bool, about: str = "") -> None:
+    """Print the metrics of a model on rows with labels; `about` says what rows they are."""
     import numpy as np
 
     from sepgp.errors import InvalidData
@@ -85,7 +85,7 @@ def show(model: "GPClassifier", rows: Any, json: bool, quiet: bool) -> None:
             table.add_row(NAMES[name], f"{value.value:.4f}", interval)
     if not quiet:
         weighted = "" if (weight == 1).all() else ", each by its weight"
-        typer.echo(f"{len(y):,} rows of {rows.name}{weighted}:")
+        typer.echo(f"{len(y):,} rows of {rows.name}{about}{weighted}:")
     Console().print(table)
 
 

@@ -8,7 +8,11 @@ from sepgp.cli.options import Model
 
 
 def info(model: Model) -> None:
-    """Say what a model is, what it was trained on, and which columns matter to it."""
+    """Say what a model is, what it was trained on, and which columns matter to it.
+
+    \b
+    sepgp info loans.sepgp
+    """
     from rich.console import Console
     from rich.table import Table
 

@@ -1,12 +1,14 @@
 """The command `sepgp`: its groups, and one sentence for every mistake."""
 
 import os
+import signal
 import sys
+import traceback
 from collections.abc import Sequence
 
 import typer
 
-from sepgp.cli import data, evaluate, info, predict, report, reproduce, train
+from sepgp.cli import data, evaluate, info, predict, report, reproduce, signals, train
 from sepgp.errors import InvalidData, InvalidParameter
 from sepgp.experiments.cells import CellFailed
 
@@ -29,10 +31,23 @@ app.add_typer(reproduce.app, name="reproduce")
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; a mistake of the user ends it with one sentence and exit code 1."""
     try:
-        app(arguments)
-    except BrokenPipeError:  # whoever read our output has had enough
+        with signals.handled(signals.end, signal.SIGTERM):
+            try:
+                app(arguments, prog_name="sepgp")
+            finally:
+                sys.stdout.flush()  # now, since a reader may have had enough
+    except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
     except (InvalidData, InvalidParameter, CellFailed, ImportError, MemoryError, OSError) as error:
         print(f"Error: {error}", file=sys.stderr)
+        sys.exit(1)
+    except Exception as error:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        said = " ".join(str(error).split())
+        print(
+            f"Error: {type(error).__name__} at {where.filename}:{where.lineno}: {said}. This is a "
+            "fault of sepgp; please report it with the command that led to it.",
+            file=sys.stderr,
+        )
         sys.exit(1)

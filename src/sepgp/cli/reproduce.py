@@ -24,7 +24,11 @@ Quick = Annotated[bool, typer.Option("--quick", help="A small version that takes
 def table1(
     data: Data = None, out: Out = Path("reproduction"), jobs: Jobs = None, quick: Quick = False
 ) -> None:
-    """Seven UCI sets, ADF, EP and SEP, three numbers of inducing points."""
+    """Seven UCI sets, ADF, EP and SEP, three numbers of inducing points.
+
+    \b
+    sepgp reproduce table1 --data DIR --quick
+    """
     _reproduce("table1", data, out, jobs, quick)
 
 
@@ -32,7 +36,11 @@ def table1(
 def figure2(
     data: Data = None, out: Out = Path("reproduction"), jobs: Jobs = None, quick: Quick = False
 ) -> None:
-    """MNIST and airline delays: negative log-likelihood against training time, and memory."""
+    """MNIST and airline delays: negative log-likelihood against training time, and memory.
+
+    \b
+    sepgp reproduce figure2 --data DIR --quick
+    """
     _reproduce("figure2", data, out, jobs, quick)
 
 
@@ -40,7 +48,11 @@ def figure2(
 def figure3(
     data: Data = None, out: Out = Path("reproduction"), jobs: Jobs = None, quick: Quick = False
 ) -> None:
-    """MNIST: numbers of rows and of inducing points."""
+    """MNIST: numbers of rows and of inducing points.
+
+    \b
+    sepgp reproduce figure3 --data DIR --quick
+    """
     _reproduce("figure3", data, out, jobs, quick)
 
 

@@ -1,14 +1,15 @@
 """`sepgp train` and `sepgp update`: learning from files."""
 
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sepgp.cli import signals
 from sepgp.cli.options import Model, Quiet, Rows, Target, label_column
 from sepgp.cli.stdin import readable
 from sepgp.errors import InvalidParameter
@@ -37,23 +38,37 @@ def train(
     time_budget: Annotated[float | None, typer.Option(help="Seconds for training.")] = None,
     balanced: Annotated[bool, typer.Option("--balanced", help="Weigh both classes alike.")] = False,
     validation: Annotated[
-        float, typer.Option(min=0.0, max=0.9, help="Share of the rows kept aside to evaluate on.")
+        float,
+        typer.Option(
+            min=0.0,
+            max=0.9,
+            help="Share of the rows kept aside to find the best model and evaluate it.",
+        ),
     ] = 0.1,
     checkpoint: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Progress is kept here; the same command goes on."),
+        typer.Option(
+            metavar="FILE",
+            help="Where progress is kept until training is finished; OUT.ckpt if not given, and "
+            "nowhere for EP, whose state is large.",
+        ),
     ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the run that the checkpoint holds.")
+    ] = False,
     seed: Annotated[int, typer.Option(help="Of everything that is random.")] = 0,
     quiet: Quiet = False,
 ) -> None:
     """Train a classifier on the rows of a table.
 
     Numbers, truth values, dates, text with few values and missing values are all understood.
-    Ctrl-C ends training early and keeps the model so far.
+    Ctrl-C ends training early and keeps the best model so far; the same command with --resume
+    goes on, and so it does after a crash.
 
     \b
     sepgp train loans.csv --target defaulted --out loans.sepgp
-    sepgp train "flights/*.parquet" --target late --time-budget 60 --checkpoint flights.ckpt
+    sepgp train loans.csv --target defaulted --out loans.sepgp --resume
+    sepgp train "flights/*.parquet" --target late --time-budget 600 --validation 0.05
     """
     from sepgp.classifier import GPClassifier
     from sepgp.cli.evaluate import show
@@ -61,6 +76,10 @@ def train(
     from sepgp.data.rows import open_rows
 
     _writable(out)
+    if checkpoint is None and (resume or method != "ep"):
+        checkpoint = Path(f"{out}.ckpt")
+    if checkpoint is not None:
+        _check(checkpoint, resume)
     model = GPClassifier(
         method=method,
         n_inducing=inducing,
@@ -69,6 +88,7 @@ def train(
         max_iter=steps,
         time_budget=time_budget,
         class_weight="balanced" if balanced else None,
+        validation_fraction=validation,
         checkpoint=checkpoint,
         random_state=seed,
         verbose=not quiet,
@@ -76,21 +96,22 @@ def train(
     names = None if columns is None else [name.strip() for name in columns.split(",")]
     with readable(data) as path:
         rows = open_rows(path, target, names, weight)
-        learned = Part(rows, validation, seed, kept_aside=False) if validation else rows
-        with _stoppable(model) as stopped:
-            model.fit(learned)
+        with _reading(rows.name, quiet), signals.stoppable(model) as stopped:
+            model.fit(rows)
         model.target_ = target
         model.save(out)
+        if checkpoint is not None and not stopped:
+            checkpoint.unlink()
         if not quiet:
-            said = _summary(model, out)
-            typer.echo(said, err=True)
+            typer.echo(_summary(model, out), err=True)
             if stopped:
-                again = f", and the same command goes on from {checkpoint}" if checkpoint else ""
-                typer.echo(f"Stopped early; the model so far is kept{again}.", err=True)
-        if validation:
-            show(model, Part(rows, validation, seed, kept_aside=True), json=False, quiet=quiet)
+                typer.echo(_how_to_go_on(model, checkpoint), err=True)
+        if validation and signal.SIGTERM not in stopped:
+            aside = Part(rows, validation, model._seed, kept_aside=True)
+            chose = "" if _best(model) == model._iteration else ", which chose the step"
+            show(model, aside, json=False, quiet=quiet, about=f" kept aside{chose}")
     if stopped:
-        raise typer.Exit(130)
+        raise typer.Exit(signals.code(stopped[0]))
 
 
 def update(
@@ -126,12 +147,58 @@ def update(
         )
 
 
+@contextmanager
+def _reading(name: str, quiet: bool) -> Iterator[None]:
+    """Say on a terminal that rows are read, until the progress line takes its place."""
+    shown = sys.stderr.isatty() and not quiet
+    if shown:
+        print(f"Reading {name} ...", end="", file=sys.stderr, flush=True)
+    try:
+        yield
+    except BaseException:
+        if shown:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+        raise
+
+
 def _summary(model: "GPClassifier", out: Path) -> str:
-    seconds = model.history_["seconds"][-1]
+    seconds, best = model.history_["seconds"][-1], _best(model)
+    earlier = "" if best == model._iteration else f", step {best} was the best and is kept"
     return (
         f"{out}: {model.method.upper()} with {len(model.inducing_points_)} inducing points, "
         f"{model._n_seen:,.0f} rows of {model.n_features_in_} columns, {model.n_iter_} steps in "
-        f"{seconds:.1f} s."
+        f"{seconds:.1f} s{earlier}."
+    )
+
+
+def _best(model: "GPClassifier") -> int:
+    """The step whose model is kept: the best one measured, or else the last."""
+    import numpy as np
+
+    nll = model.history_["validation_nll"]
+    return int(model.history_["iteration"][-1 if np.isnan(nll).all() else np.nanargmin(nll)])
+
+
+def _how_to_go_on(model: "GPClassifier", checkpoint: Path | None) -> str:
+    if checkpoint is None:
+        return f"Stopped at step {model._iteration}; with --checkpoint another run could go on."
+    return f"Stopped at step {model._iteration}; to go on, add --resume to the same command."
+
+
+def _check(checkpoint: Path, resume: bool) -> None:
+    """Refuse to go on from nothing, and to begin anew where a run was not finished."""
+    from sepgp.checkpoint import Checkpoint
+
+    if checkpoint.exists() == resume:
+        return
+    if resume:
+        raise InvalidParameter(
+            f"There is no checkpoint {checkpoint} to go on from; leave out --resume to begin anew."
+        )
+    Checkpoint(checkpoint, every=0)  # which refuses a file of another kind
+    raise InvalidParameter(
+        f"{checkpoint} holds a run that was not finished; add --resume to go on with it, or remove "
+        "it to begin anew."
     )
 
 
@@ -141,22 +208,3 @@ def _writable(path: Path) -> None:
         raise InvalidParameter(f"--out={path} is a folder; name a file.")
     if not path.absolute().parent.is_dir():
         raise InvalidParameter(f"--out={path} is in a folder that is not there; make it first.")
-
-
-@contextmanager
-def _stoppable(model: "GPClassifier") -> Iterator[list[Any]]:
-    """Let Ctrl-C end training after the step under way; the list is not empty if it did."""
-    stopped: list[Any] = []
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        if stopped:
-            raise KeyboardInterrupt
-        stopped.append(number)
-
-    model.callbacks = [lambda record: bool(stopped)]
-    before = signal.signal(signal.SIGINT, stop)
-    try:
-        yield stopped
-    finally:
-        signal.signal(signal.SIGINT, before)
-        model.callbacks = None

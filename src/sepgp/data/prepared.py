@@ -11,13 +11,17 @@ from sepgp.data import stream
 from sepgp.data.arrays import ArraySource
 from sepgp.data.batch import MINIBATCH
 from sepgp.data.encoding import Encoding
-from sepgp.data.rows import Rows
+from sepgp.data.parts import Part, lots
+from sepgp.data.rows import Block, Rows
 from sepgp.data.scaling import Floats, Scaling, standardization
 from sepgp.data.stream import StreamSource
-from sepgp.data.survey import Survey, changed, survey, unlabelled
+from sepgp.data.survey import Sample, Survey, changed, survey, unlabelled
+from sepgp.errors import InvalidData
 
-Sample = tuple[NDArray[Any], Floats, Floats]
+Arrays = tuple[NDArray[Any], Floats, Floats]
 """Features of shape (k, d), labels −1 and 1 and weights, each of shape (k,)."""
+MEASURED = 10_000
+"""Rows kept aside that the model is measured on during training."""
 
 
 class ArrayData(NamedTuple):
@@ -30,7 +34,7 @@ class ArrayData(NamedTuple):
     classes: NDArray[Any]
     encoding: Encoding | None = None
 
-    def sample(self) -> Sample:
+    def sample(self) -> Arrays:
         """Rows to start from: all of them."""
         return self.X, self.y, self.weight
 
@@ -70,12 +74,9 @@ class StreamData(NamedTuple):
         """From columns to features."""
         return self.survey.encoding
 
-    def sample(self) -> Sample:
+    def sample(self) -> Arrays:
         """Rows to start from: some, drawn at random."""
-        block = self.survey.sample
-        assert block.y is not None
-        signs = self.survey.signs(block.y, self.rows.name)
-        return self.survey.features(block.X), signs, self.survey.weights(block, signs)
+        return _arrays(self.survey, self.survey.sample, self.rows)
 
     def scaling(self) -> Scaling:
         """The standardisation of the features."""
@@ -106,21 +107,74 @@ def prepare(
 
     `encoding` is the one to use; by default it is made from the rows.
     """
-    found = survey(rows, class_weight, seed, encoding)
+    return _data(rows, survey(rows, class_weight, seed, encoding), batch_size)
+
+
+def prepare_part(
+    rows: Rows,
+    share: float,
+    class_weight: dict[Any, float] | str | None,
+    seed: int,
+    encoding: Encoding | None = None,
+    batch_size: int = MINIBATCH,
+) -> tuple[Data, ArrayData]:
+    """As `prepare`, without a share of the rows; and at most `MEASURED` of those kept aside."""
+    kept = Sample(seed, MEASURED)
+    seen_once = Part(rows, share, seed, kept_aside=False, others=kept.add)
+    found = survey(seen_once, class_weight, seed, encoding)
+    if not len(kept):
+        raise nothing_aside(share, rows.name)
+    aside = ArrayData(*_arrays(found, kept.block(), rows), found.classes, found.encoding)
+    return _data(Part(rows, share, seed, kept_aside=False), found, batch_size), aside
+
+
+def split(data: ArrayData, share: float, seed: int) -> tuple[ArrayData, ArrayData]:
+    """Rows in memory without a share of them; and at most `MEASURED` of those kept aside."""
+    drawn = lots(seed).random(len(data.y))
+    aside = drawn < share
+    if not aside.any():
+        raise nothing_aside(share, "X")
+    if len(np.unique(data.y[~aside])) < 2:
+        raise InvalidData(
+            f"validation_fraction={share} leaves rows of one class only to learn from; "
+            "lower it or give more rows."
+        )
+    measured = drawn <= np.sort(drawn[aside])[:MEASURED][-1]
+    train, kept = (
+        data._replace(X=data.X[where], y=data.y[where], weight=data.weight[where])
+        for where in (~aside, measured)
+    )
+    return train, kept
+
+
+def nothing_aside(share: float, name: str) -> InvalidData:
+    """The complaint about a share of so few rows that it has none."""
+    return InvalidData(
+        f"validation_fraction={share} keeps no row of {name} aside; "
+        "raise it, give more rows, or set it to 0."
+    )
+
+
+def _data(rows: Rows, found: Survey, batch_size: int) -> Data:
     n_bytes = 8 * found.n_kept * (len(found.scaling.mean) + 3)
     if found.n_kept > batch_size and n_bytes > stream.MEMORY:
         return StreamData(rows, found)
     X, y, weight = [], [], []
     for block in rows.blocks():
-        if block.y is None:
-            raise unlabelled(rows)
-        signs = found.signs(block.y, rows.name)
-        weights = found.weights(block, signs)
+        features, signs, weights = _arrays(found, block, rows)
         kept = weights > 0
-        X.append(found.features(block.X)[kept])
+        X.append(features[kept])
         y.append(signs[kept])
         weight.append(weights[kept])
     if sum(map(len, X)) != found.n_kept:
         raise changed(rows, found)
     joined = (np.concatenate(X), np.concatenate(y), np.concatenate(weight))
     return ArrayData(*joined, found.classes, found.encoding)
+
+
+def _arrays(found: Survey, block: Block, rows: Rows) -> Arrays:
+    """The rows of a block as the survey says they are to be read."""
+    if block.y is None:
+        raise unlabelled(rows)
+    signs = found.signs(block.y, rows.name)
+    return found.features(block.X), signs, found.weights(block, signs)

@@ -195,10 +195,11 @@ def _filtered(X: pa.Table | NDArray[Any], where: NDArray[np.bool_]) -> Any:
 class Sample:
     """At most `SAMPLE` rows, those with the smallest of random keys: a uniform sample of a stream.
 
-    Rows of weight zero are left out.
+    Rows of weight zero are left out. `size` is another number of rows.
     """
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, size: int | None = None) -> None:
+        self._size = SAMPLE if size is None else size
         self._rng = np.random.default_rng((seed, 0))
         self._keys: list[Floats] = []
         self._blocks: list[Block] = []
@@ -214,8 +215,11 @@ class Sample:
             if isinstance(taken.X, pa.Table):
                 taken = replace(taken, X=simple(taken.X))
             self._blocks.append(taken)
-        if sum(map(len, self._keys)) > 4 * SAMPLE:
+        if len(self) > 4 * self._size:
             self._shrink()
+
+    def __len__(self) -> int:
+        return sum(map(len, self._keys))
 
     def block(self) -> Block:
         """The sample of all rows so far, of which there must be some."""
@@ -224,10 +228,10 @@ class Sample:
 
     def _shrink(self) -> None:
         keys = np.concatenate(self._keys)
-        kept = np.sort(np.argsort(keys)[:SAMPLE])
+        kept = np.sort(np.argsort(keys)[: self._size])
         self._blocks = [_joined(self._blocks).take(kept)]
         self._keys = [keys[kept]]
-        if len(kept) == SAMPLE:
+        if len(kept) == self._size:
             self._limit = keys[kept].max()
 
 

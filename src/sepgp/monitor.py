@@ -1,0 +1,85 @@
+"""Rows kept aside from training: how good the model is on them, and the best one so far."""
+
+import math
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+from torch import Tensor
+
+from sepgp.gp.fitc import Natural
+from sepgp.gp.hyperparameters import Hyperparameters
+from sepgp.gp.predictor import Predictor, predict, predictor
+
+if TYPE_CHECKING:
+    from sepgp.training import Sites, Source
+
+EVERY = 50
+"""Steps from one measurement to the next."""
+
+
+class Best(NamedTuple):
+    """The best model measured so far: O(m²) numbers, and nothing of EP's sites per row."""
+
+    iteration: int
+    nll: float
+    xi: Tensor
+    """Hyper-parameters, shape (p,)."""
+    Lambda: Tensor
+    """Shape (m, m)."""
+    b: Tensor
+    """Shape (m,)."""
+
+
+class Monitor:
+    """Measures models on rows that were kept aside.
+
+    When it measures depends on the number of the step alone, so that a run that was stopped and
+    went on measures the same models.
+
+    Parameters
+    ----------
+    hyper : Hyperparameters
+        What ξ means.
+    source : Source
+        The rows kept aside; they are read once and held.
+    """
+
+    def __init__(self, hyper: Hyperparameters, source: "Source") -> None:
+        self._hyper = hyper
+        self._batches = list(islice(source.batches(), source.batches_per_epoch))
+        self._total = source.total_weight
+
+    def due(self, iteration: int) -> bool:
+        """Whether the model is measured after this step even if it is not the last."""
+        return iteration % EVERY == 0
+
+    def measure(
+        self, best: Best | None, iteration: int, xi: Tensor, sites: "Sites"
+    ) -> tuple[Best | None, float]:
+        """The best model, now that this one is measured too, and its mean NLL.
+
+        `xi`, shape (p,), is what the sites were refined under. Cost O(m³) + O(m²) per row.
+        """
+        nll = self._nll(xi, Natural(sites.Lambda, sites.b))
+        if nll < (math.inf if best is None else best.nll):
+            best = Best(iteration, nll, xi.clone(), sites.Lambda.clone(), sites.b.clone())
+        return best, nll
+
+    @torch.no_grad()
+    def _nll(self, xi: Tensor, sites: Natural) -> float:
+        """Mean of −log p(y) over the rows, by weight; NaN if q has no covariance."""
+        kernel, Z = self._hyper.model(xi)
+        try:
+            folded = predictor(kernel, Z, sites)
+        except torch.linalg.LinAlgError:  # type: ignore[attr-defined]
+            return math.nan
+        dtype = self._batches[0].X.dtype
+        kernel, Z = kernel.to(dtype), Z.to(dtype)
+        folded = Predictor(*(part.to(dtype) for part in folded))
+        total = 0.0
+        for X, y, weight, _ in self._batches:
+            mean, variance = predict(folded, kernel(Z, X), kernel.diag(X))
+            log_p = torch.special.log_ndtr((y * mean / (1 + variance).sqrt()).double())
+            total -= float(weight.double() @ log_p)
+        return total / self._total

@@ -1,0 +1,219 @@
+"""Rows kept aside: what is measured on them, and which model is kept."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+from quick import METHODS, assert_one_sentence, blobs, quick
+
+from sepgp import InvalidData, monitor, training
+from sepgp.data import prepared, stream
+from sepgp.data.parts import Part, lots
+from sepgp.data.rows import ArrayRows, open_rows
+from sepgp.gp.fitc import Natural
+from sepgp.inference import ep
+from sepgp.monitor import Monitor
+
+X, Y = blobs(200)
+SHARE = 0.3
+
+
+@pytest.fixture(autouse=True)
+def often(monkeypatch):
+    """A measurement every six steps."""
+    monkeypatch.setattr(monitor, "EVERY", 6)
+
+
+def aside(model) -> np.ndarray:
+    """Which rows of X the model did not learn from."""
+    return lots(model._seed).random(len(X)) < SHARE
+
+
+def nll(model, X, Y, weight=None) -> float:
+    loss = -model.predict_log_proba(X)[np.arange(len(Y)), Y]
+    return float(np.average(loss, weights=weight))
+
+
+@pytest.fixture
+def measured(monkeypatch):
+    """Every model that is measured, as its ξ, Λ and b; the second of them is the best."""
+    models = []
+
+    def second_is_best(self, xi, sites) -> float:
+        models.append([part.clone() for part in (xi, *sites)])
+        return 0.5 if len(models) == 2 else 1.0
+
+    monkeypatch.setattr(Monitor, "_nll", second_is_best)
+    return models
+
+
+# --- what is measured -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("setting", [{}, {"batch_size": 30}, {"dtype": "float32"}])
+@pytest.mark.parametrize("method", METHODS)
+def test_the_nll_is_that_of_the_rows_kept_aside(method, setting) -> None:
+    model = quick(method=method, validation_fraction=SHARE, **setting).fit(X, Y)
+    found = model.history_["validation_nll"]
+    assert_array_equal(np.flatnonzero(~np.isnan(found)) + 1, [6, 12, 18, 20])
+    rows = aside(model)
+    assert 40 < rows.sum() < 80
+    tolerance = 1e-4 if "dtype" in setting else 1e-9
+    assert_allclose(np.nanmin(found), nll(model, X[rows], Y[rows]), rtol=tolerance)
+    assert model._n_seen == (~rows).sum()
+
+
+def test_weights_count() -> None:
+    weight = np.random.default_rng(0).uniform(0.1, 3.0, len(X))
+    settings = {"validation_fraction": SHARE, "class_weight": {0: 1.0, 1: 5.0}}
+    model = quick(**settings).fit(X, Y, sample_weight=weight)
+    rows = aside(model)
+    weight = weight * np.where(Y == 1, 5.0, 1.0)
+    expected = nll(model, X[rows], Y[rows], weight[rows])
+    assert_allclose(np.nanmin(model.history_["validation_nll"]), expected, rtol=1e-9)
+
+
+def test_nothing_is_measured_by_default() -> None:
+    assert np.isnan(quick().fit(X, Y).history_["validation_nll"]).all()
+
+
+def test_the_rows_kept_aside_teach_nothing() -> None:
+    model = quick(validation_fraction=SHARE).fit(X, Y)
+    rows = aside(model)
+    changed = X.copy()
+    changed[rows] = 100 * changed[rows] - 7
+    other = quick(validation_fraction=SHARE).fit(changed, Y)
+    assert_array_equal(other.history_["log_evidence"], model.history_["log_evidence"])
+    assert (other.history_["validation_nll"] != model.history_["validation_nll"]).all()
+
+
+def test_files_tables_and_arrays_keep_the_same_rows_aside(tmp_path) -> None:
+    table = pd.DataFrame(X, columns=["a", "b"]).assign(y=Y)
+    table.to_csv(tmp_path / "rows.csv", index=False)
+    setting = {"validation_fraction": SHARE, "batch_size": 40}
+    expected = quick(**setting).fit(X, Y).history_
+    for source in (table, tmp_path / "rows.csv"):
+        history = quick(**setting).fit(source, target="y").history_
+        for name in ("log_evidence", "validation_nll"):
+            assert_array_equal(history[name], expected[name])
+
+
+def test_a_stream_is_measured_on_its_own_rows(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(stream, "MEMORY", 8 * 5 * 60)
+    path = tmp_path / "rows.parquet"
+    table = pd.DataFrame(X, columns=["a", "b"]).assign(y=Y, w=np.arange(200) % 3)
+    table.to_parquet(path, row_group_size=50)
+    model = quick(validation_fraction=SHARE, batch_size=40).fit(path, target="y", sample_weight="w")
+    part = Part(open_rows(path, "y", weight="w"), SHARE, model._seed, kept_aside=True)
+    blocks = list(part.blocks())
+    weight = np.concatenate([block.weight for block in blocks])
+    labels = np.concatenate([block.y for block in blocks])
+    rows = pd.concat([block.X.to_pandas() for block in blocks])
+    assert_allclose(
+        np.nanmin(model.history_["validation_nll"]), nll(model, rows, labels, weight), rtol=1e-9
+    )
+    assert model._n_seen + weight.sum() == table["w"].sum()
+
+
+@pytest.mark.parametrize("source", [(X, Y), (ArrayRows(X, Y),)], ids=["array", "rows"])
+def test_no_more_rows_are_held_than_needed(source, monkeypatch) -> None:
+    held = []
+    real = Monitor.__init__
+    monkeypatch.setattr(prepared, "MEASURED", 25)
+    monkeypatch.setattr(
+        Monitor, "__init__", lambda *given: (held.append(given[2].n_rows), real(*given))[1]
+    )
+    model = quick(validation_fraction=SHARE).fit(*source)
+    assert held == [25]
+    assert model._n_seen == (~aside(model)).sum()
+
+
+# --- which model is kept ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("batch_size", [None, 40])
+@pytest.mark.parametrize("method", METHODS)
+def test_the_best_model_is_kept(method, batch_size, measured) -> None:
+    setting = {"method": method, "batch_size": batch_size, "validation_fraction": SHARE}
+    model = quick(**setting).fit(X, Y)
+    assert len(measured) == 4
+    xi, Lambda, b = measured[1]
+    assert torch.equal(model._hyperparameters().start, xi)
+    assert torch.equal(model._sites.Lambda, Lambda)
+    assert torch.equal(model._sites.b, b)
+    epoch = 1 if batch_size is None else 4
+    assert_allclose(model.log_evidence_, model.history_["log_evidence"][12 - epoch : 12].mean())
+    assert model.n_iter_ == 20
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_an_earlier_model_learns_on(method, measured) -> None:
+    """EP's sites per row have moved on by then and are not those of the model."""
+    setting = {"method": method, "batch_size": 40, "validation_fraction": SHARE}
+    model = quick(**setting, warm_start=True).fit(X, Y)
+    assert isinstance(model._sites, Natural)
+    before = nll(model, X, Y)
+    model.partial_fit(X[:50], Y[:50])
+    assert abs(nll(model, X, Y) - before) < 0.1
+    model.set_params(validation_fraction=0.0).fit(X, Y)
+    assert isinstance(model._sites, ep.State) == (method == "ep")
+    assert nll(model, X, Y) < 0.2
+
+
+def test_the_sites_are_measured_under_the_kernel_they_were_refined_under(measured) -> None:
+    states = []
+    real = training.step
+
+    def step(settings, hyper, state, *rest):
+        states.append(state.xi)
+        return real(settings, hyper, state, *rest)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(training, "step", step)
+        quick(validation_fraction=SHARE).fit(X, Y)
+    for number, (xi, *_) in zip([6, 12, 18, 20], measured, strict=True):
+        assert torch.equal(xi, states[number - 1])
+
+
+def test_a_run_that_a_callback_stops_keeps_the_best(measured) -> None:
+    stop = [lambda record: record.iteration == 14]
+    model = quick(validation_fraction=SHARE, callbacks=stop).fit(X, Y)
+    assert model.n_iter_ == 15
+    assert len(measured) == 3
+    assert torch.equal(model._sites.Lambda, measured[1][1])
+
+
+def test_a_model_that_cannot_be_measured_is_not_the_best() -> None:
+    model = quick(validation_fraction=SHARE).fit(X, Y)
+    hyper = model._hyperparameters()
+    data = prepared.ArrayData(X, 2.0 * Y - 1, np.ones(len(X)), model.classes_)
+    judge = Monitor(hyper, model._source(data, 0))
+    best, good = judge.measure(None, 6, hyper.start, model._sites)
+    assert best.nll == good
+    broken = Natural(torch.full_like(model._sites.Lambda, math.nan), model._sites.b)
+    after, bad = judge.measure(best, 12, hyper.start, broken)
+    assert math.isnan(bad)
+    assert after is best
+    assert judge.measure(None, 12, hyper.start, broken)[0] is None
+
+
+# --- mistakes ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("source", [(X[:4], Y[:4]), (ArrayRows(X[:4], Y[:4]),)])
+def test_a_share_without_rows_is_refused(source) -> None:
+    with pytest.raises(InvalidData, match=r"validation_fraction=1e-09 keeps no row of .* aside"):
+        quick(validation_fraction=1e-9).fit(*source)
+
+
+@pytest.mark.parametrize("rows", [False, True])
+def test_a_share_that_leaves_one_class_is_refused(rows) -> None:
+    seed = np.random.RandomState(0).randint(2**31 - 1)  # which `quick` draws
+    y = np.zeros(30, dtype=int)
+    y[np.argmin(lots(seed).random(30))] = 1  # the first row to be kept aside
+    with pytest.raises(InvalidData, match=r"(kept aside has|leaves) rows of one class") as error:
+        quick(validation_fraction=SHARE).fit(*((ArrayRows(X[:30], y),) if rows else (X[:30], y)))
+    assert_one_sentence(str(error.value))
