@@ -150,9 +150,9 @@ def peak_memory() -> int:
 
 def sentence(error: Exception) -> str:
     """The kind of an error and the line that says what it is; TensorFlow puts it near the end."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or ["-"]
-    line = lines[-2] if lines[0] == "Graph execution error:" and len(lines) > 2 else lines[0]
-    return f"{type(error).__name__}: {line[:200]}"
+    lines = [line.strip() for line in str(error).splitlines()]
+    lines = [line for line in lines if line and not line.startswith("[[")] or ["-"]
+    return f"{type(error).__name__}: {lines[-1 if lines[0].endswith(':') else 0][:200]}"
 
 
 class Tasks:
@@ -199,6 +199,7 @@ class Tasks:
         if key not in self._kept:
             data = read(folder, dtype)
             contestant = self._make(data, settings, 0)
+            contestant.warm_up()
             for _ in range(PREDICT_STEPS):
                 contestant.step(1.0)
             self._kept[key] = contestant, data.X

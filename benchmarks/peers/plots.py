@@ -38,7 +38,11 @@ def draw_curves(results: dict[str, Any], stem: Path) -> list[Path]:
         for axis in axes.flat:
             handles |= dict(zip(*reversed(axis.get_legend_handles_labels()), strict=True))
         figure.legend(
-            handles.values(), handles.keys(), loc="outside lower center", ncols=4, frameon=False
+            handles.values(),
+            handles.keys(),
+            loc="outside lower center",
+            ncols=2 * columns,
+            frameon=False,
         )
     return images(stem)
 
