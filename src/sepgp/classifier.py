@@ -491,7 +491,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
             sites = Natural(self._sites.Lambda, self._sites.b)
             try:
                 self._predictor = predictor(self.kernel_, self._Z, sites)
-            except torch.linalg.LinAlgError as error:  # type: ignore[attr-defined]
+            except RuntimeError as error:  # of torch.linalg: there is no posterior
                 if checkpoint is None:
                     raise
                 raise checkpoint.damaged() from error
