@@ -54,11 +54,11 @@ BAD_DATA = {
         r"column of mixed .*column colour", TABLE.assign(colour=[1, "red"] * 20)
     ),
     "lists in a column": Bad(
-        r"type list<.*in column 'colour', which is neither .*columns=\[",
+        r"Column 'colour' has values of type list<.*, which is neither .*columns=\[",
         TABLE.assign(colour=[[1]] * 40),
     ),
     "an identifier": Bad(
-        "text in column 'colour' with more than 30 different values; leave",
+        "Column 'colour' has text with more than 30 different values; turn .* leave",
         TABLE.assign(colour=[f"no {i}" for i in range(40)]),
     ),
     "text in an array": Bad("X .* text .*column 1", NUMBERS_AND_TEXT),

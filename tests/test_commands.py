@@ -208,6 +208,18 @@ def test_few_rows(folder, n) -> None:
         assert_allclose(found["nll"]["low"], found["nll"]["high"])
 
 
+def test_a_dropped_column_is_not_learned_from(folder, tmp_path) -> None:
+    done = train(folder, tmp_path / "m.sepgp", "--drop", "age, since")
+    assert done.returncode == 0, done.stderr
+    described = run("info", tmp_path / "m.sepgp").stdout.split()
+    assert "income" in described
+    assert not {"age", "since"} & set(described)
+
+
+def test_the_version_is_printed() -> None:
+    assert run("--version").stdout == f"sepgp {sepgp.__version__}\n"
+
+
 def test_a_model_is_updated_in_its_place(folder, tmp_path) -> None:
     path = tmp_path / "m.sepgp"
     path.write_bytes((folder / "m.sepgp").read_bytes())
@@ -277,9 +289,6 @@ MISTAKES = {
     "no model": (["predict", "nothing.sepgp", "new.csv"], "nothing.sepgp cannot be read"),
     "a table for a model": (["info", "loans.csv"], "loans.csv is damaged or was not written"),
     "a table without a column": (["predict", "m.sepgp", "short.csv"], "no column 'income'"),
-    "an unwritable output": (
-        ["predict", "m.sepgp", "new.csv", "--out", "no/p.csv"], "no/p.csv cannot be written"
-    ),
     "unknown labels": (["evaluate", "m.sepgp", "odd.csv"], "label 'maybe'"),
     "a model for a table": (["train", "m.sepgp", "--target", "y"], "m.sepgp"),
     "too few rows to keep some aside": (
@@ -307,6 +316,18 @@ MISTAKES = {
     "scores of another file": (["evaluate", "m.sepgp", "m.sepgp"], "m.sepgp"),
     "scores by no model": (["evaluate", "loans.csv", "new.csv"], "loans.csv is damaged"),
     "an update from nowhere": (["update", "m.sepgp", "nowhere.csv"], "no file 'nowhere.csv'"),
+    "a column to drop that is not there": (
+        ["train", "loans.csv", "--target", "defaulted", "--drop", "agee"],
+        "--drop names 'agee', which is not among 'age'",
+    ),
+    "an ending of another kind of file": (
+        ["predict", "m.sepgp", "new.csv", "--out", "p.xlsx"],
+        "--out=p.xlsx is neither .csv nor .parquet",
+    ),
+    "an unwritable output": (
+        ["predict", "m.sepgp", "new.csv", "--out", "nowhere/p.csv"],
+        "--out=nowhere/p.csv is in a folder that is not there",
+    ),
     "an update without a column": (["update", "m.sepgp", "short.csv"], "short.csv has no column"),
     "an update with other labels": (["update", "m.sepgp", "odd.csv"], "the label 'maybe'"),
     "an update of nothing": (["update", "nothing.sepgp", "new.csv"], "nothing.sepgp cannot be"),

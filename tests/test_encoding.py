@@ -263,7 +263,7 @@ def test_a_lacking_column_is_refused() -> None:
 )
 def test_values_that_are_no_feature_are_refused(column) -> None:
     with pytest.raises(
-        InvalidData, match=r"in column 'a', which is neither .*columns=\["
+        InvalidData, match=r"Column 'a' has .*, which is neither .*columns=\["
     ) as caught:
         made_from(pa.table({"a": column}))
     assert_one_sentence(str(caught.value))
@@ -285,6 +285,8 @@ def test_an_unknown_zone_is_refused() -> None:
 
 def test_text_that_is_not_utf8_is_refused() -> None:
     words = pa.array([b"caf\xe9"]).cast(pa.string(), safe=False)
-    with pytest.raises(InvalidData, match="column 'a' that is not UTF-8; convert") as caught:
+    with pytest.raises(
+        InvalidData, match="Column 'a' has text that is not UTF-8; convert"
+    ) as caught:
         made_from(pa.table({"a": words}))
     assert_one_sentence(str(caught.value))

@@ -43,7 +43,9 @@ class Checkpoint:
         self._written = 0.0
         persistence.remove_leftovers(self._path)
         if self._path.exists():
-            self._tensors, self._header = persistence.read(self._path)
+            self._tensors, self._header = persistence.read(
+                self._path, "name another file, or remove it if it is a checkpoint"
+            )
             if not isinstance(self._header, dict) or self._header.get("format") != FORMAT:
                 raise InvalidData(
                     f"{self._path} is not a checkpoint that this version can go on from; "

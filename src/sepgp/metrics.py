@@ -55,7 +55,8 @@ def _estimate(value: float, drawn: list[float]) -> Estimate:
     if np.isnan(value):
         return Estimate(value, value, value)
     low, high = np.nanquantile(drawn, [0.025, 0.975])
-    return Estimate(value, float(low), float(high))
+    # The calibration error of a sample drawn again is larger: its interval may begin above it.
+    return Estimate(value, min(value, float(low)), max(value, float(high)))
 
 
 def _metrics(rows: Sorted, weight: Floats) -> dict[str, float]:

@@ -87,7 +87,7 @@ def save(model: GPClassifier, path: str | os.PathLike[str]) -> None:
 
 def load(path: str | os.PathLike[str]) -> GPClassifier:
     """Read a model that `save` wrote. No code in the file is run, and everything is checked."""
-    tensors, header = persistence.read(path)
+    tensors, header = persistence.read(path, "name a model file, and before the data")
     if not isinstance(header, dict) or header.get("format") != FORMAT:
         raise InvalidData(f"{path} is not a model file of sepgp; name one that `save` wrote.")
     version = header.get("version")

@@ -60,8 +60,10 @@ def write(path: str | os.PathLike[str], tensors: Mapping[str, Tensor], header: A
         ) from error
 
 
-def read(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], Any]:
-    """The tensors and the header of a file that `write` wrote."""
+def read(
+    path: str | os.PathLike[str], remedy: str = "name another file"
+) -> tuple[dict[str, Tensor], Any]:
+    """The tensors and the header of a file that `write` wrote; `remedy` is for one it did not."""
     try:
         with safe_open(os.fspath(path), "pt") as file:
             entries = file.metadata() or {}
@@ -74,10 +76,7 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], Any]:
     except OSError as error:
         raise InvalidData(f"{path} cannot be read ({reason(error)}); check the path.") from error
     except DAMAGE as error:
-        raise InvalidData(
-            f"{path} is damaged or was not written by sepgp; name another file, or remove it if it "
-            "is a checkpoint."
-        ) from error
+        raise InvalidData(f"{path} is damaged or was not written by sepgp; {remedy}.") from error
 
 
 def remove_leftovers(path: str | os.PathLike[str]) -> None:

@@ -25,9 +25,11 @@ def info(model: Model) -> None:
         facts.add_row(name, value)
     console = Console()
     console.print(facts)
-    columns = Table("column", "relevance", box=None)
+    read = {} if fitted.encoding_ is None else dict(fitted.encoding_.kinds)
+    columns = Table("column", "read as", "relevance", box=None)
     for name, share in sorted(relevance(fitted).items(), key=lambda item: -item[1])[:30]:
-        columns.add_row(name, f"{100 * share:5.1f} %  {'█' * round(30 * share)}")
+        bar = f"{100 * share:5.1f} %  {'█' * round(30 * share)}"
+        columns.add_row(name, read.get(name, "number"), bar)
     typer.echo("")
     console.print(columns)
 

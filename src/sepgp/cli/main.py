@@ -5,9 +5,11 @@ import signal
 import sys
 import traceback
 from collections.abc import Sequence
+from typing import Annotated
 
 import typer
 
+import sepgp
 from sepgp.cli import data, evaluate, info, predict, report, reproduce, signals, train
 from sepgp.errors import InvalidData, InvalidParameter
 from sepgp.experiments.cells import CellFailed
@@ -18,6 +20,22 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"sepgp {sepgp.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)
+    ] = False,
+) -> None: ...
+
+
 app.command()(train.train)
 app.command()(predict.predict)
 app.command()(evaluate.evaluate)

@@ -45,3 +45,11 @@ def label_column(model: "GPClassifier", given: str | None) -> str:
             "The model does not say which column holds the labels; name it by --target."
         )
     return target
+
+
+def writable(path: Path) -> None:
+    """Find out before hours of work that the result has no place to go."""
+    if path.is_dir():
+        raise InvalidParameter(f"--out={path} is a folder; name a file.")
+    if not path.absolute().parent.is_dir():
+        raise InvalidParameter(f"--out={path} is in a folder that is not there; make it first.")

@@ -7,8 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from sepgp.cli.options import Model, Rows
+from sepgp.cli.options import Model, Rows, writable
 from sepgp.cli.stdin import readable
+from sepgp.errors import InvalidParameter
 
 
 def predict(
@@ -29,9 +30,21 @@ def predict(
     """
     from sepgp.models import load
 
+    if out != "-":
+        _check(Path(out))
     fitted = load(model)
     with readable(data) as path:
-        _write(_tables(fitted, path), out)
+        n_rows = _write(_tables(fitted, path), out)
+    if out != "-":
+        second = fitted.classes_.tolist()[1]
+        said = f"{out}: {n_rows:,} rows; probability is that of {second!r}."
+        typer.echo(said, err=True)
+
+
+def _check(out: Path) -> None:
+    writable(out)
+    if out.suffix.lower() not in (".csv", ".parquet", ".pq"):
+        raise InvalidParameter(f"--out={out} is neither .csv nor .parquet; choose one of them.")
 
 
 def _tables(model: Any, path: str) -> Iterator[Any]:
@@ -53,20 +66,21 @@ def _tables(model: Any, path: str) -> Iterator[Any]:
     )
 
 
-def _write(tables: Iterator[Any], out: str) -> None:
-    """Write tables one after the other; a file appears when it is whole."""
+def _write(tables: Iterator[Any], out: str) -> int:
+    """Write tables one after the other, and count the rows; a file appears when it is whole."""
     import pyarrow.csv as pa_csv
     import pyarrow.parquet as pq
 
     from sepgp.errors import WriteFailed, reason
 
     first = next(tables)
+    n_rows = len(first)
     if out == "-":
         with pa_csv.CSVWriter(sys.stdout.buffer, first.schema) as writer:
             writer.write_table(first)
             for table in tables:
                 writer.write_table(table)
-        return
+        return n_rows
     make = pa_csv.CSVWriter if out.lower().endswith(".csv") else pq.ParquetWriter
     temporary = Path(f"{out}.part")
     try:
@@ -74,7 +88,9 @@ def _write(tables: Iterator[Any], out: str) -> None:
             writer.write_table(first)
             for table in tables:
                 writer.write_table(table)
+                n_rows += len(table)
         temporary.replace(out)
+        return n_rows
     except OSError as error:
         raise WriteFailed(
             f"{out} cannot be written ({reason(error)}); choose another place."

@@ -5,12 +5,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sepgp.cli import signals
-from sepgp.cli.options import Model, Quiet, Rows, Target, label_column
+from sepgp.cli.options import Model, Quiet, Rows, Target, label_column, writable
 from sepgp.cli.stdin import readable
 from sepgp.errors import InvalidParameter
 
@@ -26,6 +26,9 @@ def train(
     out: Out = Path("model.sepgp"),
     columns: Annotated[
         str | None, typer.Option(metavar="A,B,…", help="Columns to learn from; all by default.")
+    ] = None,
+    drop: Annotated[
+        str | None, typer.Option(metavar="A,B,…", help="Columns not to learn from.")
     ] = None,
     weight: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="The column with the rows' weights.")
@@ -75,7 +78,7 @@ def train(
     from sepgp.data.parts import Part
     from sepgp.data.rows import open_rows
 
-    _writable(out)
+    writable(out)
     if checkpoint is None and (resume or method != "ep"):
         checkpoint = Path(f"{out}.ckpt")
     if checkpoint is not None:
@@ -93,9 +96,10 @@ def train(
         random_state=seed,
         verbose=not quiet,
     )
-    names = None if columns is None else [name.strip() for name in columns.split(",")]
     with readable(data) as path:
-        rows = open_rows(path, target, names, weight)
+        rows = open_rows(path, target, _listed(columns), weight)
+        if drop is not None:
+            rows = open_rows(path, target, _without(rows, _listed(drop) or []), weight)
         with _reading(rows.name, quiet), signals.stoppable(model) as stopped:
             model.fit(rows)
         model.target_ = target
@@ -135,7 +139,7 @@ def update(
     from sepgp.models import load
 
     fitted = load(model)
-    _writable(out or model)
+    writable(out or model)
     before = fitted._n_seen
     fitted.set_params(forgetting=forgetting, random_state=0)
     with readable(data) as path:
@@ -202,9 +206,18 @@ def _check(checkpoint: Path, resume: bool) -> None:
     )
 
 
-def _writable(path: Path) -> None:
-    """Find out before hours of work that the result has no place to go."""
-    if path.is_dir():
-        raise InvalidParameter(f"--out={path} is a folder; name a file.")
-    if not path.absolute().parent.is_dir():
-        raise InvalidParameter(f"--out={path} is in a folder that is not there; make it first.")
+def _listed(names: str | None) -> list[str] | None:
+    """The names in a list with commas."""
+    return None if names is None else [name.strip() for name in names.split(",")]
+
+
+def _without(rows: Any, dropped: list[str]) -> list[str]:
+    """The columns that rows are learned from, without some of them."""
+    names = [] if rows.schema is None else rows.schema.names
+    for name in dropped:
+        if name not in names:
+            known = ", ".join(map(repr, names))
+            raise InvalidParameter(
+                f"--drop names {name!r}, which is not among {known}; correct it."
+            )
+    return [name for name in names if name not in dropped]

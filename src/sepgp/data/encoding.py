@@ -194,9 +194,14 @@ def kind(dtype: pa.DataType, name: str) -> str:
     if pt.is_string(dtype) or pt.is_large_string(dtype) or pt.is_string_view(dtype):
         return "text"
     raise InvalidData(
-        f"X has values of type {dtype} in column {name!r}, which is neither a number, a truth "
-        "value, a time nor text; leave the column out by columns=[...] or convert it."
+        f"Column {name!r} has values of type {dtype}, which is neither a number, a truth value, a "
+        f"time nor text; convert it, or {left_out(name)}."
     )
+
+
+def left_out(name: str) -> str:
+    """How not to learn from a column, in Python and on the command line."""
+    return f"leave it out (columns=[...], or --drop {name!r} on the command line)"
 
 
 def numbers(column: pa.ChunkedArray, name: str) -> Floats:

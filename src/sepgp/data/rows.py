@@ -115,7 +115,9 @@ def choose_columns(
     for column in (*features, target, weight):
         if column is not None and column not in names:
             known = ", ".join(map(repr, names[:8])) + (" or another" if len(names) > 8 else "")
-            raise InvalidData(f"{name} has no column {column!r}; name one that it has ({known}).")
+            raise InvalidData(
+                f"{name} has no column {column!r}; add it, or name one that it has ({known})."
+            )
     if not features:
         raise InvalidData(f"{name} has no column to learn from besides the target; add some.")
     if target in features:

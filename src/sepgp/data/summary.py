@@ -1,5 +1,6 @@
 """What one pass over rows learns about them: sums that can be merged in any order."""
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from sepgp.data.encoding import (
     Text,
     Time,
     kind,
+    left_out,
     numbers,
     text,
     times,
@@ -25,6 +27,8 @@ from sepgp.data.encoding import (
 from sepgp.data.scaling import TAIL, Floats, Scaling
 from sepgp.errors import InvalidData
 
+DATE = re.compile(r"\d{1,2}([./-])\d{1,2}\1\d{2,4}( .*)?")
+"""Dates that begin with the day or the month: nobody knows which."""
 MOST_LEVELS = 1000
 """A text column with more different values is taken for an identifier and refused."""
 
@@ -112,9 +116,13 @@ class Levels:
             levels = coded.dictionary.to_pylist()
         except UnicodeDecodeError as error:
             raise InvalidData(
-                f"X has text in column {name!r} that is not UTF-8; convert it or leave the column "
-                "out by columns=[...]."
+                f"Column {name!r} has text that is not UTF-8; convert it, or {left_out(name)}."
             ) from error
+        if levels and all(DATE.fullmatch(level) for level in levels):
+            raise InvalidData(
+                f"Column {name!r} has dates such as {levels[0]!r}, which may begin with the day or "
+                f"the month; write them as 2021-12-31, or {left_out(name)}."
+            )
         codes = coded.indices.fill_null(len(levels)).to_numpy()
         sums = np.bincount(codes, weight, len(levels) + 1).tolist()
         missing = sums.pop()
@@ -135,8 +143,8 @@ class Levels:
     def _checked(self) -> Self:
         if len(self.weight) > MOST_LEVELS:
             raise InvalidData(
-                f"X has text in column {self.name!r} with more than {MOST_LEVELS:,} different "
-                "values; leave the column out by columns=[...] or turn it into fewer groups."
+                f"Column {self.name!r} has text with more than {MOST_LEVELS:,} different values; "
+                f"turn it into fewer groups, or {left_out(self.name)}."
             )
         return self
 
