@@ -551,7 +551,7 @@ BAD = {
     ),
     "infinity": (lambda: parquet(table=TABLE.assign(size=np.inf)), {}, r"infinity .* 'size'"),
     "no target": (parquet, {"target": None}, "rows.parquet has no labels; name their column"),
-    "unknown target": (parquet, {"target": "x"}, "no column 'x'; add it, or name one .*'age', 'height'"),
+    "unknown target": (parquet, {"target": "x"}, "no column 'x'; add .*'age', 'height'"),
     "unknown column": (parquet, {"columns": ["x"]}, "no column 'x'; add it, or name one"),
     "columns as text": (parquet, {"columns": "age"}, "columns='age' is text; give a list"),
     "a column twice": (parquet, {"columns": ["age", "age"]}, "several columns 'age'"),
