@@ -220,6 +220,12 @@ def test_the_version_is_printed() -> None:
     assert run("--version").stdout == f"sepgp {sepgp.__version__}\n"
 
 
+def test_the_data_sets_are_listed(tmp_path) -> None:
+    done = run("data", "--data", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "nycflights13" in done.stdout
+
+
 def test_a_model_is_updated_in_its_place(folder, tmp_path) -> None:
     path = tmp_path / "m.sepgp"
     path.write_bytes((folder / "m.sepgp").read_bytes())
@@ -335,6 +341,8 @@ MISTAKES = {
         ["update", "m.sepgp", "new.csv", "--out", "no/m.sepgp"], "make it first"
     ),
     "an update by a header": (["update", "m.sepgp", "header.csv"], "header.csv has no rows"),
+    "a set that nobody knows": (["data", "fetch", "titanic"], "There is no data set 'titanic'"),
+    "flights from nowhere": (["data", "airline", "a.bz2", "b.csv"], "b.csv cannot be read"),
     "a report on nothing": (["report", "nothing.sepgp", "new.csv"], "nothing.sepgp cannot be read"),
     "a report to nowhere": (["report", "m.sepgp", "new.csv", "--out", "no/r.html"], "no/r.html"),
     "a report without labels": (["report", "m.sepgp", "bare.csv"], "no column 'defaulted'"),
@@ -363,6 +371,16 @@ def test_a_mistake_gets_one_line(folder, arguments, match) -> None:
     before = sorted(os.listdir(folder))
     assert_one_line(run(*arguments, cwd=folder), match)
     assert sorted(os.listdir(folder)) == before
+
+
+@pytest.mark.parametrize(
+    ("name", "missing"), [("table1", "australian"), ("figure2", "mnist"), ("figure3", "mnist")]
+)
+def test_an_experiment_without_its_data_gets_a_sentence(name, missing, tmp_path) -> None:
+    done = run("reproduce", name, "--data", tmp_path, "--out", tmp_path / "out")
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert re.search(rf"^Error: .*{missing}\.\w+ cannot be read", done.stderr, re.MULTILINE)
 
 
 def test_an_unknown_option_is_a_usage_error() -> None:

@@ -80,6 +80,7 @@ def _write(tables: Iterator[Any], out: str) -> int:
             writer.write_table(first)
             for table in tables:
                 writer.write_table(table)
+                n_rows += len(table)
         return n_rows
     make = pa_csv.CSVWriter if out.lower().endswith(".csv") else pq.ParquetWriter
     temporary = Path(f"{out}.part")
