@@ -98,6 +98,21 @@ def test_predictions_are_those_of_the_library(folder) -> None:
     assert not list(folder.glob("*.part"))
 
 
+def test_predictions_carry_columns_of_the_table(folder) -> None:
+    table = loans(100, 1)
+    table.insert(0, "loan_id", [f"L{i}" for i in range(100)])
+    table.to_csv(folder / "ids.csv", index=False)
+    done = run("predict", folder / "m.sepgp", folder / "ids.csv", "--out", folder / "ids.parquet",
+               "--keep", "loan_id", "--keep", "age")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    said = pq.read_table(folder / "ids.parquet").to_pandas()
+    assert list(said) == ["loan_id", "age", "probability", "label", "mean", "sd"]
+    assert_array_equal(said["loan_id"], table["loan_id"])
+    assert_allclose(said["age"], table["age"])
+    (expected,) = sepgp.load(folder / "m.sepgp").predict_proba(folder / "new.csv")
+    assert_allclose(said["probability"], expected[:, 1], rtol=1e-12)
+
+
 def test_predictions_go_through_a_pipe(folder) -> None:
     content = (folder / "new.csv").read_text()
     done = run("predict", folder / "m.sepgp", "-", "--out", "-", input=content)
@@ -294,6 +309,12 @@ MISTAKES = {
     "empty file": (["train", "empty.csv", "--target", "y"], "empty.csv"),
     "no model": (["predict", "nothing.sepgp", "new.csv"], "nothing.sepgp cannot be read"),
     "a table for a model": (["info", "loans.csv"], "loans.csv is damaged or was not written"),
+    "to keep what is not there": (
+        ["predict", "m.sepgp", "new.csv", "--keep", "id"], "no column 'id'"
+    ),
+    "to keep what is said": (
+        ["predict", "m.sepgp", "new.csv", "--keep", "label"], "--keep=label would be a second"
+    ),
     "a table without a column": (["predict", "m.sepgp", "short.csv"], "no column 'income'"),
     "unknown labels": (["evaluate", "m.sepgp", "odd.csv"], "label 'maybe'"),
     "a model for a table": (["train", "m.sepgp", "--target", "y"], "m.sepgp"),

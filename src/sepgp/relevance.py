@@ -29,7 +29,7 @@ def relevance(model: "GPClassifier") -> dict[str, float]:
     effects = []
     with torch.no_grad():
         f = beta @ kernel(Z, Z.clone())
-        for features in torch.arange(Z.shape[1]).split(sizes):
+        for features in torch.split(torch.arange(Z.shape[1]), sizes):
             effect = 0.0
             for k in range(1, exchanges + 1):
                 exchanged = Z.clone()

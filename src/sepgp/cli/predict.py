@@ -11,6 +11,8 @@ from sepgp.cli.options import Model, Rows, writable
 from sepgp.cli.stdin import readable
 from sepgp.errors import InvalidParameter
 
+COLUMNS = ("probability", "label", "mean", "sd")
+
 
 def predict(
     model: Model,
@@ -18,6 +20,10 @@ def predict(
     out: Annotated[
         str, typer.Option(metavar="FILE", help="Parquet, CSV, or - for CSV to a pipe.")
     ] = "predictions.parquet",
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN", help="A column to copy, such as an id; may be repeated."),
+    ] = None,
 ) -> None:
     """Write the probability, label, latent mean and standard deviation of every row.
 
@@ -25,16 +31,22 @@ def predict(
     the model has seen nothing like the row.
 
     \b
-    sepgp predict loans.sepgp new-loans.csv --out predictions.csv
+    sepgp predict loans.sepgp new-loans.csv --keep loan_id --out predictions.csv
     cat new-loans.csv | sepgp predict loans.sepgp - --out - | head
     """
     from sepgp.models import load
 
+    kept = keep or []
+    for name in kept:
+        if name in COLUMNS or kept.count(name) > 1:
+            raise InvalidParameter(
+                f"--keep={name} would be a second column of this name; leave it out or rename it."
+            )
     if out != "-":
         _check(Path(out))
     fitted = load(model)
     with readable(data) as path:
-        n_rows = _write(_tables(fitted, path), out)
+        n_rows = _write(_tables(fitted, path, kept), out)
     if out != "-":
         second = fitted.classes_.tolist()[1]
         said = f"{out}: {n_rows:,} rows; probability is that of {second!r}."
@@ -47,23 +59,32 @@ def _check(out: Path) -> None:
         raise InvalidParameter(f"--out={out} is neither .csv nor .parquet; choose one of them.")
 
 
-def _tables(model: Any, path: str) -> Iterator[Any]:
+def _tables(model: Any, path: str, keep: list[str]) -> Iterator[Any]:
     import numpy as np
     import pyarrow as pa
     from scipy.special import ndtr
 
-    blocks = model.predict_latent(path)  # opened now, so that a wrong path makes no file
-    return (
-        pa.table(
-            {
-                "probability": ndtr(mean / np.sqrt(1 + variance)),
-                "label": pa.array(model.classes_[(mean > 0).astype(int)]),
-                "mean": mean,
-                "sd": np.sqrt(variance),
-            }
+    from sepgp.data.rows import open_rows
+
+    names = list(getattr(model, "feature_names_in_", []))
+    if keep and not names:
+        raise InvalidParameter(
+            f"--keep={keep[0]} needs a model that knows its columns by name, and this one was "
+            "trained on an array; train it on a table."
         )
-        for mean, variance in blocks
-    )
+    columns = [*names, *(name for name in keep if name not in names)]
+    rows = open_rows(path, columns=columns or None)  # now, so that a wrong path makes no file
+
+    def predicted(block: Any) -> Any:
+        features = block.X.select(names) if names else block.X
+        mean, variance = model.predict_latent(features)
+        label = pa.array(model.classes_[(mean > 0).astype(int)])
+        values = (ndtr(mean / np.sqrt(1 + variance)), label, mean, np.sqrt(variance))
+        return pa.table(
+            {name: block.X[name] for name in keep} | dict(zip(COLUMNS, values, strict=True))
+        )
+
+    return (predicted(block) for block in rows.blocks())
 
 
 def _write(tables: Iterator[Any], out: str) -> int:
