@@ -1,17 +1,20 @@
 """How training runs: the history, when it stops, and how it goes on."""
 
 import io
+import math
 import re
 import sys
 
 import numpy as np
 import pytest
+import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from quick import METHODS, blobs, quick
 
 from sepgp import kernels
+from sepgp.optimizers import Adam
 from sepgp.progress import ProgressLine, duration
-from sepgp.training import Record
+from sepgp.training import MAX_SITE_STEP, WANDER, Record, inducing_rate, site_step
 
 EVERY_METHOD = pytest.mark.parametrize("method", METHODS)
 X, Y = blobs()
@@ -63,6 +66,29 @@ def state_size(n: int, **setting) -> int:
     sizes = quick(max_iter=3, **setting).fit(*blobs(n)).history_["state_size"]
     assert len(set(sizes)) == 1
     return int(sizes[0])
+
+
+def test_the_site_forgets_more_than_an_average_does() -> None:
+    assert_allclose([site_step(0.01, t - 1, 0.001) for t in (1, 32, 10**6)], [0.5, 0.125, 0.01])
+    assert_allclose(
+        [site_step("average", t - 1, 0.001) for t in (1, 32, 10**6)], [0.5, 1 / 32, 0.001]
+    )
+    assert site_step("paper", 0, 0.001) == 0.001
+    assert site_step(0.01, 99, 1.0) == MAX_SITE_STEP
+
+
+def test_inducing_points_that_follow_noise_do_not_wander_off() -> None:
+    """Adam on pure noise, along the cosine of a whole training: the spread is that of `WANDER`."""
+    generator = torch.Generator().manual_seed(0)
+    for steps in (300, 2000):
+        z = torch.zeros(4000, dtype=torch.float64)
+        state, rate = Adam.init(z), inducing_rate(Adam.rate, steps)
+        for t in range(steps):
+            noise = torch.randn(len(z), generator=generator, dtype=torch.float64)
+            cosine = 0.5 * (1 + math.cos(math.pi * t / steps))
+            change, state = Adam.step(state, noise, rate * cosine)
+            z += change
+        assert 0.8 * WANDER < float(z.std()) < 1.2 * WANDER
 
 
 @pytest.mark.parametrize("batch_size", [None, 10])
@@ -134,6 +160,17 @@ def test_progress_line_has_rate_evidence_and_time_left(capsys, monkeypatch) -> N
         assert "evidence -0." in line
         assert ("validation NLL 0." in line) == (line == lines[-1])
         assert re.search(r"\d s left" if line != lines[-1] else r"done after \d+ s", line)
+
+
+def test_a_signal_right_after_the_first_step_is_shown_finds_it_done(capsys) -> None:
+    """It ended the command at once, while the callback that keeps the step had not run yet."""
+    X, y = blobs()
+    shown = []
+    quick(
+        verbose=True, max_iter=1, callbacks=[lambda _: shown.append(capsys.readouterr().err)]
+    ).fit(X, y)
+    assert shown == [""]
+    assert "step 1" in capsys.readouterr().err
 
 
 def test_progress_of_a_stopped_run_does_not_say_what_is_left(capsys) -> None:

@@ -69,14 +69,16 @@ def test_n_grows_with_every_block_and_shrinks_with_forgetting(method) -> None:
     assert_allclose(model._n_seen, 40 + 20 + 10)
 
 
-def test_blocks_of_sep_are_absorbed_as_one_pass_of_adf() -> None:
+def test_blocks_of_sep_are_absorbed_as_one_pass_of_adf(monkeypatch) -> None:
     """With the kernel held and no refinement after it, absorbing is ADF."""
     X, y = blobs(60)
     setting = {"learn_kernel": False, "learn_inducing": False, "inducing": X[:10]}
     adf = quick(method="adf", **setting).partial_fit(X, y)
     sep = quick(**setting)
-    refine = sep._pass
-    sep._pass = lambda method, *a, **k: refine(method, *a, **k) if method == "adf" else None
+    go_over = online._go_over
+    monkeypatch.setattr(
+        online, "_go_over", lambda model, method, *a: method == "adf" and go_over(model, method, *a)
+    )
     sep.partial_fit(X, y)
     assert_allclose(sep._sites.Lambda, adf._sites.Lambda)
 

@@ -1,5 +1,6 @@
 """sepgp: stochastic expectation propagation at the library's default settings."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -17,11 +18,10 @@ from sepgp.gp.hyperparameters import Hyperparameters
 from sepgp.gp.kernels import KERNELS
 from sepgp.gp.predictor import predict, predictor
 from sepgp.memory import keep_freed_memory
+from sepgp.optimizers import OPTIMIZERS
 
 LOOK_CHUNK = 5_000
 """Rows at a time when the test rows are looked at."""
-RATE = 0.03
-"""The estimator's own learning rate for minibatches."""
 
 
 def classifier(rows: Rows, settings: Settings, seed: int, **options: Any) -> GPClassifier:
@@ -44,7 +44,9 @@ class Sepgp:
         self._rows, self._arguments = rows, settings
         defaults = GPClassifier()
         self._settings = training.Settings(
-            method=defaults.method, site_step=defaults.site_step, learning_rate=RATE
+            method=defaults.method,
+            site_step=defaults.site_step,
+            learning_rate=OPTIMIZERS[defaults.optimizer].rate,
         )
         Z = torch.from_numpy(rows.Z.astype(np.float64))
         kernel = KERNELS[defaults.kernel]()
@@ -56,22 +58,27 @@ class Sepgp:
         self._source = ArraySource(
             rows.X, signs, np.ones(n), identity(d), settings["batch"], seed, dtype
         )
-        self._batches = self._source.batches()
+        self._batches, self._steps = self._source.batches(), 0
         self._state = training.init(self._settings, self._hyper, len(Z), self._source)
 
     def warm_up(self) -> None:
         start = self._state
         self.step(1.0)
-        self._state = start
+        self._state, self._steps = start, 0
 
     def step(self, scale: float) -> None:
+        self._steps += 1
+        rate = self._settings.learning_rate
+        done = math.acos(2 * scale - 1) / math.pi  # the driver's schedule, backwards
+        share = training.inducing_rate(rate, self._steps / done if done else 1.0) / rate
         self._state, _ = training.step(
             self._settings,
             self._hyper,
             self._state,
             next(self._batches),
             self._source.total_weight,
-            RATE * scale,
+            rate * scale,
+            share,
         )
 
     def nll(self, X: Floats, y: NDArray[np.int8]) -> float:

@@ -2,7 +2,6 @@
 
 import copy
 import hashlib
-import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
@@ -29,6 +28,7 @@ from sepgp.gp.inducing import start_points
 from sepgp.gp.kernels import KERNELS, Kernel
 from sepgp.gp.predictor import Predictor, predict, predictor
 from sepgp.monitor import Monitor
+from sepgp.optimizers import OPTIMIZERS
 from sepgp.progress import ProgressLine
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
@@ -67,13 +67,15 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         Wall-clock seconds for training. The learning-rate schedule fits itself to it.
     learning_rate : float or None
         Of the optimiser at the start; with "adam" it falls to 0 along a half cosine. None takes
-        0.2 when every step sees all rows and 0.03 otherwise; with "sign" it takes 0.01.
+        0.2, and with "sign" 0.01. In minibatches, whose gradients are noisy, inducing points move
+        at 0.1 or less: see `sepgp.training.inducing_rate`.
     optimizer : one of "adam", "sign"
         "sign" is the batch rule of the paper's authors: a step size per parameter.
     site_step : "paper", "average" or a float
         The step ρ of SEP's tied site. "paper" is s/n, a batch's share of the rows; "average"
-        weighs all batches of the first epoch alike; a number is a floor under "average". The
-        last two stay at or below ½, since larger steps can keep the site from settling.
+        weighs all batches of the first epoch alike; a number is a floor under t^−0.6 in step
+        t, which forgets what belongs to a kernel that has moved since. The last two stay at or
+        below ½, since larger steps can keep the site from settling.
     class_weight : a dict, "balanced" or None
         Weights of the classes, multiplied into `sample_weight`.
     standardize : bool
@@ -146,7 +148,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         time_budget: float | None = None,
         learning_rate: float | None = None,
         optimizer: str = "adam",
-        site_step: str | float = 0.02,
+        site_step: str | float = 0.01,
         class_weight: dict[Any, float] | str | None = None,
         standardize: bool = True,
         tol: float | None = None,
@@ -301,70 +303,12 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
             if target is not None or not hasattr(self, "target_"):
                 self.target_ = target
             if not inputs.is_source(X) and target is None and columns is None:
-                self._learn(X, y, sample_weight)
+                online.learn(self, X, y, sample_weight)
             else:
                 rows = inputs.training_rows(X, y, sample_weight, target, columns)
                 for block in rows.blocks():
-                    self._learn(block.X, block.y, block.weight)
+                    online.learn(self, block.X, block.y, block.weight)
         return self
-
-    def _learn(self, X: Any, y: Any, sample_weight: Any) -> None:
-        """Learn one block: absorb it with q as its cavity, then refine what is at hand."""
-        first = not hasattr(self, "kernel_")
-        data = inputs.block_data(self, X, y, sample_weight, reset=first)
-        self.classes_ = data.classes
-        if first:
-            self._n_seen, self._iteration = 0.0, 0
-        # A seed is the same in every call, but every block draws numbers of its own.
-        seed = check_random_state(self.random_state).randint(2**31 - 1)
-        rng = np.random.RandomState([seed, self._iteration])
-        if first:
-            self._start(data, rng)
-        if hasattr(self, "_sites"):
-            Lambda, b = (self.forgetting * part for part in self._sites[:2])
-            self._sites = self._sites._replace(Lambda=Lambda, b=b)
-        new = float(data.weight.sum())
-        self._n_seen = self.forgetting * self._n_seen + new
-        rate = online.RATE if self.learning_rate is None else self.learning_rate
-        rate *= math.sqrt(new / self._n_seen)
-        if self.method == "sep":
-            self._pass("adf", data, 0.0, rng)
-            at_hand = online.together(self._memory, data)
-            self._pass("sep", at_hand, rate, rng, online.PASSES, online.STEPS)
-            self._memory = online.remember(self._memory, data, self.forgetting, rng)
-        else:
-            self._pass(self.method, data, rate, rng, online.PASSES if self.method == "ep" else 1)
-
-    def _pass(
-        self,
-        method: str,
-        data: ArrayData,
-        rate: float,
-        rng: np.random.RandomState,
-        passes: int = 1,
-        least: int = 1,
-    ) -> None:
-        """Go over a part of all rows some times, in no fewer steps than `least`."""
-        source = self._source(data, int(rng.randint(2**31 - 1)))
-        source.total_weight = self._n_seen
-        settings = self._settings(
-            source,
-            method=method,
-            max_iter=max(passes * source.batches_per_epoch, least),
-            time_budget=None,
-            learning_rate=rate,
-            decay=False,
-            tol=None,
-        )
-        hyper = self._hyperparameters()
-        state = training.init(settings, hyper, len(self._Z), source, whole=False)
-        state = state._replace(iteration=self._iteration)
-        if hasattr(self, "_sites"):
-            known = {"Lambda": self._sites.Lambda, "b": self._sites.b}
-            state = state._replace(sites=state.sites._replace(**known))
-            if len(self._moments[0]) == len(state.xi):
-                state = state._replace(optimizer=self._moments)
-        self._train(settings, hyper, state, source)
 
     def _open_checkpoint(self) -> Checkpoint | None:
         return (
@@ -429,21 +373,13 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
             "method": self.method,
             "max_iter": max_iter,
             "time_budget": self.time_budget,
-            "learning_rate": self._learning_rate(exact=whole),
+            "learning_rate": self.learning_rate or OPTIMIZERS[self.optimizer].rate,
             "optimizer": self.optimizer,
             "decay": self.optimizer == "adam",
             "site_step": self.site_step,
             "tol": self.tol,
         }
         return training.Settings(**(values | changes))
-
-    def _learning_rate(self, exact: bool) -> float:
-        """The learning rate, for exact gradients of all rows or for noisy ones of a part."""
-        if self.learning_rate is not None:
-            return self.learning_rate
-        if self.optimizer == "sign":
-            return 0.01
-        return 0.2 if exact else 0.03
 
     def _reusable(self, sites: training.Sites) -> bool:
         """Whether the sites of the last fit have the shapes that this fit needs."""
@@ -463,7 +399,8 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         with ExitStack() as stack:
             if self.verbose:
                 line = ProgressLine(settings, source, state.iteration)
-                callbacks = (stack.enter_context(closing(line)), *callbacks)
+                # Last, so that whoever sees a step can rely on what the others do with it.
+                callbacks = (*callbacks, stack.enter_context(closing(line)))
             last, history = training.train(
                 settings, hyper, state, source, callbacks, checkpoint, monitor
             )

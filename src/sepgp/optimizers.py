@@ -18,6 +18,8 @@ class AdamState(NamedTuple):
 class Adam:
     """Adam (Kingma and Ba, 2015)."""
 
+    rate = 0.2
+    """The learning rate where none is given."""
     decay1, decay2, epsilon = 0.9, 0.999, 1e-8
 
     @staticmethod
@@ -49,6 +51,9 @@ class Sign:
     The size starts at the learning rate, grows by 2 % while the gradient keeps its sign, up to 1,
     and is halved when the sign changes. It is meant for exact gradients of small sets.
     """
+
+    rate = 0.01
+    """The learning rate where none is given."""
 
     @staticmethod
     def init(xi: Tensor) -> SignState:

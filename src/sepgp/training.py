@@ -26,6 +26,13 @@ from sepgp.optimizers import OPTIMIZERS
 Sites = sep.State | ep.State
 MAX_SITE_STEP = 0.5
 """At ρ = 1 the tied site of a kernel of large amplitude swings between two values for ever."""
+FORGETTING = 0.6
+"""The tied site moves by ρ = t^−0.6 in step t. That is more than an average's 1/t, since a part of
+what it has learned belongs to a kernel that has moved since."""
+WANDER = 1.0
+"""How far inducing points may go astray in a training, in standard deviations of the features."""
+FASTEST = 0.1
+"""The highest learning rate of inducing points in minibatches."""
 
 
 class Source(Protocol):
@@ -118,13 +125,24 @@ def site_step(rule: str | float, iteration: int, fraction: float) -> float:
     """The step ρ of SEP's tied site at an iteration, counted from 0, for batches of s = fraction·n.
 
     "paper" is ρ = s/n. "average" is the running average of all batches of the first epoch, then
-    the paper's rule. A number is a floor: the running average until ρ has fallen to it. But for
-    the paper's rule, ρ stays at or below `MAX_SITE_STEP`.
+    the paper's rule. A number is a floor under t^−0.6 in step t. But for the paper's rule, ρ stays
+    at or below `MAX_SITE_STEP`.
     """
     if rule == "paper":
         return fraction
-    floor = 0.0 if rule == "average" else float(rule)
-    return min(MAX_SITE_STEP, max(fraction, floor, 1 / (iteration + 1)))
+    if rule == "average":
+        return min(MAX_SITE_STEP, max(fraction, 1 / (iteration + 1)))
+    return min(MAX_SITE_STEP, max(fraction, float(rule), math.pow(iteration + 1, -FORGETTING)))
+
+
+def inducing_rate(rate: float, steps: float) -> float:
+    """The learning rate of inducing points in minibatches, in a training of so many steps.
+
+    A minibatch says little about a single coordinate of Z, and Adam makes steps of about ± the
+    rate of whatever it says: a random walk, which along a half cosine of N steps ends at a
+    distance of rate·√(3N/8). This is kept below `WANDER`, and the rate below `FASTEST`.
+    """
+    return min(rate, FASTEST, WANDER * math.sqrt(8 / (3 * max(steps, 1.0))))
 
 
 def refine(
@@ -147,8 +165,11 @@ def step(
     batch: Batch,
     n: float,
     rate: float,
+    share: float = 1.0,
 ) -> tuple[TrainingState, Info]:
     """One site refinement and, unless `rate` is 0, one move of the hyper-parameters.
+
+    Inducing points get a `share` of the learning rate.
 
     A step that meets anything not finite is thrown away: `info.ok` is then False, ξ goes back to
     where it was a step before, and the rate is halved. Sites stay refined if only the gradient
@@ -172,6 +193,7 @@ def step(
         gradient = hyper.gradient(matrices, xi, info.adjoints)
         gradient += hyper.prior_gradient(state.xi)
         change, moments = optimizer.step(state.optimizer, gradient, rate * state.rate)
+        change[hyper.inducing] *= share
         moved = torch.clamp(state.xi + change, hyper.lower, hyper.upper)
         info = info._replace(ok=bool(torch.isfinite(moved).all()))
         following = following._replace(xi=moved, last_xi=state.xi, optimizer=moments)
@@ -214,11 +236,14 @@ def train(
             done = progress(settings, state.iteration - first + 1, time.perf_counter() - begin)
             finished = done >= 1 or converged(settings, history, source)
             last = stop or finished
-            rate = 0.0 if last else settings.learning_rate
+            rate, share = 0.0 if last else settings.learning_rate, 1.0
             if settings.decay:
                 rate *= 0.5 * (1 + math.cos(math.pi * min(done, 1.0)))
+                if source.batches_per_epoch > 1:
+                    steps = (state.iteration - first + 1) / done if done else 1.0
+                    share = inducing_rate(settings.learning_rate, steps) / settings.learning_rate
             xi, nll = state.xi, math.nan
-            state, info = step(settings, hyper, state, batch, source.total_weight, rate)
+            state, info = step(settings, hyper, state, batch, source.total_weight, rate, share)
             if monitor is not None and info.ok and (last or monitor.due(state.iteration)):
                 best, nll = monitor.measure(state.best, state.iteration, xi, state.sites)
                 state = state._replace(best=best)

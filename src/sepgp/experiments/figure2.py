@@ -29,9 +29,9 @@ SECONDS = {"mnist": 60.0, "mnist-batch": 80.0, "airline": 60.0}
 """Of training, in each panel."""
 QUICK_SECONDS = {"mnist": 10.0, "mnist-batch": 20.0, "airline": 10.0}
 RATES = {"mnist": 0.03, "mnist-batch": 0.2, "airline": 0.03}
-"""Learning rates of Adam: the library's defaults for minibatches and for all rows at once."""
+"""Learning rates of Adam at the start, for small minibatches and for all rows at once."""
 SITE_STEP = 0.02
-"""The library's default floor under SEP's site step; see `GPClassifier`."""
+"""The floor under SEP's site step; see `GPClassifier`. Here it does not begin higher."""
 
 
 def cells(quick: bool = False) -> list[Cell]:

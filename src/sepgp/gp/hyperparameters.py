@@ -42,6 +42,8 @@ class Hyperparameters:
     ----------
     start, lower, upper : Tensor of shape (p,)
         ξ of the kernel and the points handed in, and the bounds it is kept within.
+    inducing : slice
+        Where ξ holds the inducing points.
     """
 
     def __init__(
@@ -69,6 +71,7 @@ class Hyperparameters:
         flat = [value.reshape(-1).double() for value in learned.values()]
         empty = [torch.zeros(0, dtype=torch.float64)]
         self.start = torch.cat(flat + empty)
+        self.inducing = slice(len(self.start) - (Z.numel() if learn_inducing else 0), None)
         pairs = list(zip(flat, bounds, strict=True))
         self.lower = torch.cat([torch.full_like(v, low) for v, (low, _) in pairs] + empty)
         self.upper = torch.cat([torch.full_like(v, high) for v, (_, high) in pairs] + empty)

@@ -221,9 +221,7 @@ def _reliability_table(tally: Tally) -> str:
 
 def _relevance(found: Findings) -> str:
     if not found.relevance:
-        return (
-            "<p>The latent function depends on no column: they are in their own order.</p>"
-        )
+        return "<p>The latent function depends on no column: they are in their own order.</p>"
     shown_ = found.ranked[:BARS]
     top = max(found.relevance[column.name] for column in shown_)
     bars = []
