@@ -14,7 +14,7 @@ demo: $(READY)  ## Train on real data beside two other models, and print a table
 	$(BIN)/python examples/digits.py
 
 test: lint types  ## Lint, check types and run every test
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest
+	$(BIN)/python -m pytest
 
 lint: $(READY)  ## Check style and formatting
 	$(BIN)/ruff check
