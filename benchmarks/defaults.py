@@ -2,8 +2,8 @@
 
 A tenth of the rows is put aside as a test set and never touched here; another tenth of the rest
 validates. With only X and y a user should come within 0.02 nats of the best setting in each line.
-Sets of fewer than 2,000 rows train with all rows in every step, where only the type of numbers is
-compared, over ten splits; so do MNIST and airline, for time.
+Sets of fewer than 2,000 rows train with all rows in every step: there only the types of numbers are
+compared, over ten splits. They are all that is compared on MNIST and airline, too, for time.
 
     python benchmarks/defaults.py [--sets higgs_7500 …] [--settings defaults float32] [--jobs 2]
 """
@@ -63,7 +63,8 @@ def read(name: str) -> tuple[Any, Any]:
     if name in CATALOGUE:
         X, y, _, n_train = load(name, DATA)
         return X[:n_train], y[:n_train]
-    table = pd.read_parquet(DATA / "more" / f"{name}.parquet")
+    path = DATA / f"{name}.parquet"
+    table = pd.read_parquet(path if path.exists() else DATA / "more" / path.name)
     return table.drop(columns="y").to_numpy(), table["y"].to_numpy()
 
 
