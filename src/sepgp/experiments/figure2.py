@@ -31,7 +31,7 @@ QUICK_SECONDS = {"mnist": 10.0, "mnist-batch": 20.0, "airline": 10.0}
 RATES = {"mnist": 0.03, "mnist-batch": 0.2, "airline": 0.03}
 """Learning rates of Adam at the start, for small minibatches and for all rows at once."""
 SITE_STEP = 0.02
-"""The floor under SEP's site step; see `GPClassifier`. Here it does not begin higher."""
+"""The floor under SEP's site step; see `GPClassifier`."""
 
 
 def cells(quick: bool = False) -> list[Cell]:
