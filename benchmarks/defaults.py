@@ -31,11 +31,13 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "rate×2": {"learning_rate": 0.4},
     "ρ≥.05": {"site_step": 0.05},
     "ρ=s/n": {"site_step": "paper"},
-    "matern52": {"kernel": "matern52"},
-    "rbf": {"kernel": "rbf"},
+    "one": {"kernel": "matern32"},
+    "three": {"kernel": "matern32+matern32+matern32"},
+    "matern52": {"kernel": "matern52+matern52"},
+    "rbf": {"kernel": "rbf+rbf"},
     "steps×3": {"max_iter": 3000},
 }
-NUMBERS = ["defaults", "float32"]
+NUMBERS = ["defaults", "float32", "one", "three", "rbf"]
 SMALL = [
     *("australian", "breast", "crabs", "heart", "ionosphere", "pima", "sonar"),
     *("pima_ripley", "banknote"),

@@ -79,6 +79,11 @@ def read(folder: str, dtype: str, validation: bool = False) -> Rows:
     return Rows(X, y, X_test, y_test, array("Z"), float(array("lengthscale")))
 
 
+def lengthscales(rows: Rows, settings: Settings) -> list[Floats]:
+    """Where the length-scales of every kernel start, each of shape (d,): apart, as in sepgp."""
+    return [np.full(rows.Z.shape[1], rows.lengthscale * 3.0**k) for k in range(settings["kernels"])]
+
+
 def minibatches(n: int, size: int, seed: int) -> Iterator[NDArray[np.int64]]:
     """Numbers of rows, `size` at a time, without end; every epoch has a fresh order."""
     rng = np.random.default_rng(seed)

@@ -18,13 +18,15 @@ TRIAL = 0.2
 """Share of the training time that a trial of settings gets."""
 BUDGETS = (0.05, 0.1, 0.2)
 """Shares of the training time for which whole runs are made too, each with a cosine to its end."""
+BEGINNING = {"batch": 1000, "gamma": 0.1, "schedule": "cosine", "kernels": 1}
 FIRST = {
-    "gpflow": {"dtype": "float64", "batch": 1000, "gamma": 0.1, "schedule": "cosine"},
-    "gpytorch": {"dtype": "float32", "batch": 1000, "gamma": 0.1, "schedule": "cosine"},
+    "gpflow": {"dtype": "float64", **BEGINNING},
+    "gpytorch": {"dtype": "float32", **BEGINNING},
 }
 """Where the choice of settings starts: natural gradients, and the library's own type."""
 STAGES: tuple[tuple[dict[str, Any], ...], ...] = (
     ({"rate": 0.03}, {"rate": 0.01}, {"rate": 0.1}),
+    ({"kernels": 2},),
     ({"gamma": 0.02}, {"gamma": 0.0}),
     ({"batch": 200}, {"batch": 2000}),
     ({"schedule": "constant"},),

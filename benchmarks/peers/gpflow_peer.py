@@ -1,5 +1,7 @@
 """GPflow: a stochastic variational GP, whitened, with or without natural gradients."""
 
+import functools
+import operator
 import os
 from collections.abc import Callable
 from typing import Any
@@ -29,8 +31,12 @@ class GPflow:
         self._batches = contest.minibatches(len(rows.y), settings["batch"], seed)
         d = rows.Z.shape[1]
         with gpflow.config.as_context(self._config):
+            kernels = [
+                gpflow.kernels.Matern32(lengthscales=lengthscales)
+                for lengthscales in contest.lengthscales(rows, settings)
+            ]
             self._model = gpflow.models.SVGP(
-                gpflow.kernels.Matern32(lengthscales=np.full(d, rows.lengthscale)),
+                functools.reduce(operator.add, kernels),
                 gpflow.likelihoods.Bernoulli(),
                 rows.Z.astype(dtype),
                 mean_function=gpflow.functions.Constant(),

@@ -1,5 +1,7 @@
 """GPyTorch: a stochastic variational GP, whitened, with or without natural gradients."""
 
+import functools
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -21,18 +23,21 @@ LOOK_CHUNK = 5_000
 
 
 class SVGP(gpytorch.models.ApproximateGP):
-    """A Matérn 3/2 kernel with a length-scale per feature, and a constant mean."""
+    """Matérn 3/2 kernels, each with a length-scale per feature, and a constant mean."""
 
-    def __init__(self, Z: torch.Tensor, lengthscale: float, natural: bool) -> None:
+    def __init__(self, Z: torch.Tensor, lengthscales: list[Floats], natural: bool) -> None:
         distribution = (
             NaturalVariationalDistribution if natural else CholeskyVariationalDistribution
         )(len(Z))
         super().__init__(VariationalStrategy(self, Z, distribution, learn_inducing_locations=True))
         self.mean_module = gpytorch.means.ConstantMean()
-        matern = gpytorch.kernels.MaternKernel(nu=1.5, ard_num_dims=Z.shape[1])
-        matern.lengthscale = lengthscale
-        self.covar_module = gpytorch.kernels.ScaleKernel(matern)
-        self.covar_module.outputscale = 1.0
+        kernels = []
+        for start in lengthscales:
+            matern = gpytorch.kernels.MaternKernel(nu=1.5, ard_num_dims=Z.shape[1])
+            matern.lengthscale = torch.from_numpy(start)
+            kernels.append(gpytorch.kernels.ScaleKernel(matern))
+            kernels[-1].outputscale = 1.0
+        self.covar_module = functools.reduce(operator.add, kernels)
 
     def forward(self, x: torch.Tensor) -> Any:
         return gpytorch.distributions.MultivariateNormal(self.mean_module(x), self.covar_module(x))
@@ -48,7 +53,8 @@ class GPyTorch:
         self._batches = contest.minibatches(len(rows.y), settings["batch"], seed)
         natural = settings["gamma"] > 0
         Z = torch.from_numpy(rows.Z).to(self._dtype)
-        self._model = SVGP(Z, rows.lengthscale, natural).to(self._dtype)
+        lengthscales = contest.lengthscales(rows, settings)
+        self._model = SVGP(Z, lengthscales, natural).to(self._dtype)
         self._likelihood = gpytorch.likelihoods.BernoulliLikelihood()
         self._bound = gpytorch.mlls.VariationalELBO(self._likelihood, self._model, len(rows.y))
         by_adam = self._model.hyperparameters() if natural else self._model.parameters()

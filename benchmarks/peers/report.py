@@ -211,6 +211,8 @@ def reached(points: list[Point], nll: float | None) -> float | None:
 def described(settings: dict[str, Any]) -> str:
     """Settings in words."""
     words = [settings["dtype"], f"batch {settings['batch']:,}"]
+    if "kernels" in settings:
+        words.append({1: "one kernel", 2: "two kernels"}[settings["kernels"]])
     if "rate" in settings:
         gamma = settings["gamma"]
         words.append(f"natural gradients γ {gamma:g}" if gamma else "no natural gradients")

@@ -15,7 +15,7 @@ from sepgp.data.arrays import ArraySource
 from sepgp.data.scaling import identity
 from sepgp.gp.fitc import Natural
 from sepgp.gp.hyperparameters import Hyperparameters
-from sepgp.gp.kernels import KERNELS
+from sepgp.gp.kernels import named
 from sepgp.gp.predictor import predict, predictor
 from sepgp.memory import keep_freed_memory
 from sepgp.optimizers import OPTIMIZERS
@@ -24,11 +24,19 @@ LOOK_CHUNK = 5_000
 """Rows at a time when the test rows are looked at."""
 
 
+def kernel_name(settings: Settings) -> str:
+    """As many Matérn 3/2 kernels as the settings say, or the library's default."""
+    if "kernels" in settings:
+        return "+".join(["matern32"] * settings["kernels"])
+    return str(GPClassifier().kernel)
+
+
 def classifier(rows: Rows, settings: Settings, seed: int, **options: Any) -> GPClassifier:
     """The estimator, which starts where all contestants start."""
     return GPClassifier(
         inducing=rows.Z.astype(np.float64),
         standardize=False,
+        kernel=kernel_name(settings),
         batch_size=settings["batch"],
         dtype=settings["dtype"],
         random_state=seed,
@@ -49,7 +57,7 @@ class Sepgp:
             learning_rate=OPTIMIZERS[defaults.optimizer].rate,
         )
         Z = torch.from_numpy(rows.Z.astype(np.float64))
-        kernel = KERNELS[defaults.kernel]()
+        kernel = named(kernel_name(settings), Z.shape[1])
         kernel.start(Z)
         self._hyper = Hyperparameters(kernel, Z)
         n, d = rows.X.shape

@@ -44,7 +44,7 @@ def settings(contestant: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """The settings whose steps are timed, each with a label."""
     for batch in BATCHES:
         for dtype in DTYPES:
-            given = {"dtype": dtype, "batch": batch, "schedule": "cosine"}
+            given = {"dtype": dtype, "batch": batch, "schedule": "cosine", "kernels": 1}
             if contestant == "sepgp":
                 yield f"{batch} {dtype} SEP", given
             else:
@@ -123,7 +123,7 @@ def _scan(worker: Worker, contestant: str, folder: str) -> dict[str, Any]:
     """Rows per second for every type and chunk, and the fastest of them as a request."""
     tried = []
     for dtype in DTYPES:
-        given = {"dtype": dtype, "batch": 2000, "schedule": "cosine", **ADAM}
+        given = {"dtype": dtype, "batch": 2000, "schedule": "cosine", "kernels": 1, **ADAM}
         for chunk in CHUNKS if contestant != "sepgp" else CHUNKS[:1]:
             request = {"settings": given, "chunk": chunk}
             rate = _try(worker, "predict", folder=folder, rows=SCAN_ROWS, **request)

@@ -25,7 +25,7 @@ from sepgp.errors import InvalidData, InvalidParameter
 from sepgp.gp.fitc import Natural
 from sepgp.gp.hyperparameters import Hyperparameters
 from sepgp.gp.inducing import start_points
-from sepgp.gp.kernels import KERNELS, Kernel
+from sepgp.gp.kernels import Kernel, named
 from sepgp.gp.predictor import Predictor, predict, predictor
 from sepgp.monitor import Monitor
 from sepgp.optimizers import OPTIMIZERS
@@ -54,8 +54,9 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         The number m of inducing points; fewer are used if there are fewer distinct rows.
     inducing : "kmeans", "random" or array of shape (m, d)
         Where the inducing points start. An array is in the units of X and sets m.
-    kernel : Kernel or one of "rbf", "matern12", "matern32", "matern52"
-        The covariance function; see `sepgp.kernels`.
+    kernel : Kernel, "auto", "rbf", "matern12", "matern32", "matern52" or a sum of these names
+        The covariance function; see `sepgp.kernels`. "auto" is "matern32+matern32", and with more
+        than 100 features "matern32".
     batch_size : int or None
         Rows per step. None takes all rows up to 2,000, and else minibatches of 2,000.
     learn_kernel, learn_inducing : bool
@@ -140,7 +141,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         method: str = "sep",
         n_inducing: int = 200,
         inducing: str | ArrayLike = "kmeans",
-        kernel: str | Kernel = "matern32",
+        kernel: str | Kernel = "auto",
         batch_size: int | None = None,
         learn_kernel: bool = True,
         learn_inducing: bool = True,
@@ -347,7 +348,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         kernel = (
             copy.deepcopy(self.kernel)
             if isinstance(self.kernel, Kernel)
-            else KERNELS[self.kernel]()
+            else named(self.kernel, Z.shape[1])
         )
         self._scaling = scaling
         self._memory = None

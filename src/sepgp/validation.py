@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 
 from sepgp.errors import InvalidData, InvalidParameter
-from sepgp.gp.kernels import KERNELS, Kernel
+from sepgp.gp.kernels import AUTO, KERNELS, Kernel
 from sepgp.optimizers import OPTIMIZERS
 
 
@@ -17,6 +17,17 @@ def one_of(name: str, value: object, choices: Sequence[str]) -> None:
     if not isinstance(value, str) or value not in choices:
         listed = ", ".join(repr(choice) for choice in choices)
         raise InvalidParameter(f"{name}={value!r} is unknown; choose one of {listed}.")
+
+
+def kernel_name(value: object) -> None:
+    """Refuse what is neither the name of a kernel nor a sum of such names."""
+    parts = value.split("+") if isinstance(value, str) else [""]
+    if value != AUTO and not all(part.strip() in KERNELS for part in parts):
+        listed = ", ".join(repr(name) for name in (AUTO, *KERNELS))
+        raise InvalidParameter(
+            f"kernel={value!r} is unknown; choose one of {listed}, or a sum such as "
+            "'matern32+matern32'."
+        )
 
 
 def at_least(name: str, value: Any, least: float, whole: bool = False) -> None:
@@ -58,7 +69,7 @@ def parameters(model: Any) -> None:
     else:
         at_least("site_step", model.site_step, 0)
     if not isinstance(model.kernel, Kernel):
-        one_of("kernel", model.kernel, tuple(KERNELS))
+        kernel_name(model.kernel)
     if isinstance(model.inducing, str):
         one_of("inducing", model.inducing, ("kmeans", "random"))
     if callable(model.callbacks):

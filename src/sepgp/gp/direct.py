@@ -50,11 +50,10 @@ class Direct(FITC):
 
     def adjoints(self, q: Posterior, B: Tensor, gamma: Tensor) -> KernelMatrices:
         """dKmb = B − 2A diag γ, dKmm = ½(R⁻¹ + ββᵀ − K⁻¹) − sym[(B − A diag γ)Aᵀ]."""
-        Agamma = self.A * gamma
-        rows = B.sub_(Agamma) @ self.A.T
+        rows = B.addcmul_(self.A, gamma, value=-1) @ self.A.T
         dKmm = torch.addr(q.cov, q.mean, q.mean).sub_(self.K_inverse)
         dKmm.sub_(rows).sub_(rows.T).mul_(0.5)
-        return KernelMatrices(dKmm, B.sub_(Agamma), gamma)
+        return KernelMatrices(dKmm, B.addcmul_(self.A, gamma, value=-1), gamma)
 
 
 def direct(kernel: KernelMatrices, jitter: float = JITTER) -> Direct:

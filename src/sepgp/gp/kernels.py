@@ -7,8 +7,9 @@ Kernels add and multiply: `RBF() + Linear()`, `Constant() * Matern32()`.
 """
 
 import copy
+import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -109,8 +110,8 @@ class _StationaryFunction(torch.autograd.Function):
         W = G * g
         if ctx.same:  # both arguments are the same points: dA holds the whole, dB nothing
             W += W.T.clone()
-        WB = W @ B_
-        row_sum, column_sum = W.sum(1, keepdim=True), W.sum(0)
+        WB, row_sum = (W @ torch.cat([B_, B_.new_ones(len(B_), 1)], 1)).tensor_split([-1], 1)
+        column_sum = W.sum(0)
         dA = dB = dlengthscale = dvariance = None
         if ctx.needs_input_grad[3]:
             dA = (WB - row_sum * A_) * scale
@@ -289,17 +290,50 @@ class _Composite(Kernel):
 
 
 class Sum(_Composite):
-    """The sum of kernels: a sum of independent functions."""
+    """The sum of kernels: a sum of independent functions.
+
+    Length-scales that come from the data start apart, three times as long in every further
+    kernel. Two kernels of one kind that started alike would stay alike.
+    """
+
+    apart = 3.0
+
+    def __repr__(self) -> str:
+        return " + ".join(repr(part) for part in self.parts)
+
+    def start(self, Z: Tensor) -> None:
+        factor = 1.0
+        for term in self.terms():
+            term.start(Z)
+            if isinstance(term, Stationary) and term.from_data:
+                term.log_lengthscale2.data += 2 * math.log(factor)
+                factor *= self.apart
+
+    def terms(self) -> Iterator[Kernel]:
+        """The kernels that are added up, those of sums within this sum among them."""
+        for part in self.parts:
+            if isinstance(part, Sum):
+                yield from part.terms()
+            else:
+                yield part  # type: ignore[misc]
 
     def forward(self, A: Tensor, B: Tensor) -> Tensor:
-        return torch.stack([part(A, B) for part in self.parts]).sum(0)
+        K: Tensor = functools.reduce(torch.add, (part(A, B) for part in self.parts))
+        return K
 
     def diag(self, X: Tensor) -> Tensor:
-        return torch.stack([part.diag(X) for part in self.parts]).sum(0)  # type: ignore[operator]
+        diagonals = (part.diag(X) for part in self.parts)  # type: ignore[operator]
+        k: Tensor = functools.reduce(torch.add, diagonals)
+        return k
 
 
 class Product(_Composite):
     """The product of kernels."""
+
+    def __repr__(self) -> str:
+        return " * ".join(
+            f"({part})" if isinstance(part, Sum) else repr(part) for part in self.parts
+        )
 
     def forward(self, A: Tensor, B: Tensor) -> Tensor:
         return torch.stack([part(A, B) for part in self.parts]).prod(0)
@@ -342,3 +376,19 @@ KERNELS: dict[str, type[Stationary]] = {
     "matern32": Matern32,
     "matern52": Matern52,
 }
+
+AUTO = "auto"
+MANY_FEATURES = 100
+
+
+def named(name: str, n_features: int) -> Kernel:
+    """The kernel that a name stands for: one of `KERNELS`, or several of them joined by "+".
+
+    "auto" is "matern32+matern32": a rough function of some features, and a smoother one of
+    others. With more than `MANY_FEATURES` it is "matern32", because distances between rows are
+    then most of the work.
+    """
+    if name == AUTO:
+        name = "matern32" if n_features > MANY_FEATURES else "matern32+matern32"
+    kernels = [KERNELS[part.strip()]() for part in name.split("+")]
+    return kernels[0] if len(kernels) == 1 else Sum(*kernels)

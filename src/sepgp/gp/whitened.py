@@ -48,12 +48,11 @@ class Whitened(FITC):
 
     def adjoints(self, q: Posterior, B: Tensor, gamma: Tensor) -> KernelMatrices:
         """dKmb = L⁻ᵀ(B − 2V diag γ), dKmm = L⁻ᵀ(½(S + μμᵀ − I) − sym[(B − V diag γ)Vᵀ])L⁻¹."""
-        Vgamma = self.V * gamma
-        rows = (B.sub_(Vgamma) @ self.V.T).double()
+        rows = (B.addcmul_(self.V, gamma, value=-1) @ self.V.T).double()
         inner = torch.addr(q.cov, q.mean, q.mean).sub_(rows).sub_(rows.T).mul_(0.5)
         inner.diagonal().sub_(0.5)
         dKmm = self.L_inverse.T @ (inner @ self.L_inverse)
-        dKmb = self.L_inverse.T.to(self.V.dtype) @ B.sub_(Vgamma)
+        dKmb = self.L_inverse.T.to(self.V.dtype) @ B.addcmul_(self.V, gamma, value=-1)
         return KernelMatrices(dKmm, dKmb, gamma)
 
 
