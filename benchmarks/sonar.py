@@ -25,7 +25,7 @@ from sepgp.gp.kernels import RBF
 DATA = Path(os.environ.get("SEPGP_DATA", Path(__file__).parents[2] / "shared" / "data"))
 SPLITS = 20
 SETTINGS: dict[str, dict[str, Any]] = {
-    "defaults (Matérn 3/2, Adam)": {},
+    "defaults": {},
     "defaults with RBF": {"kernel": RBF()},
     "RBF, authors' rule (Table 1)": {"kernel": RBF(4.0), "optimizer": "sign"},
     "the same without the prior": {"kernel": RBF(4.0, spread=math.inf), "optimizer": "sign"},

@@ -219,8 +219,9 @@ def test_a_file_that_is_no_checkpoint_is_refused(how, tmp_path) -> None:
 
 def test_a_setting_of_many_lines_is_told_in_one(tmp_path) -> None:
     path = tmp_path / "run.ckpt"
-    quick(checkpoint=path, kernel=kernels.RBF() + kernels.Linear()).fit(X, Y)
-    with pytest.raises(InvalidParameter, match=r"kernel=Sum\(.*, not 'rbf'") as error:
+    kernel = kernels.FeatureMap(torch.nn.Linear(X.shape[1], 2), kernels.RBF())
+    quick(checkpoint=path, kernel=kernel).fit(X, Y)
+    with pytest.raises(InvalidParameter, match=r"kernel=FeatureMap\(.*, not 'rbf'") as error:
         quick(checkpoint=path, kernel="rbf").fit(X, Y)
     assert_one_sentence(str(error.value))
 

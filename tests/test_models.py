@@ -229,7 +229,7 @@ LIES = {
     "Lambda below zero": (lambda t, h: t["Lambda"].mul_(-1e6), "have no posterior"),
     "Lambda not symmetric": (lambda t, h: t["Lambda"].triu_(), "Lambda is not symmetric"),
     "a variance beyond all numbers": (
-        lambda t, h: t["kernel.log_variance"].fill_(1e6),
+        lambda t, h: t["kernel.parts.0.log_variance"].fill_(1e6),
         "beyond all bounds",
     ),
     "a kernel of nothing": (
@@ -237,7 +237,7 @@ LIES = {
         "has no parts",
     ),
     "a length-scale too many": (
-        lambda t, h: t.update({"kernel.log_lengthscale2": torch.zeros(3, dtype=torch.float64)}),
+        lambda t, h: t.update({"kernel.parts.1.log_lengthscale2": torch.zeros(3).double()}),
         "length-scale per feature|another shape",
     ),
     "text for a count": (lambda t, h: h.update({"moments.steps": "many"}), "moments.steps cannot"),
