@@ -25,7 +25,7 @@ from sepgp.gp.kernels import RBF
 DATA = Path(os.environ.get("SEPGP_DATA", Path(__file__).parents[2] / "shared" / "data"))
 SPLITS = 20
 SETTINGS: dict[str, dict[str, Any]] = {
-    "defaults": {},
+    "defaults (two Matérn 3/2, Adam)": {},
     "defaults with RBF": {"kernel": RBF()},
     "RBF, authors' rule (Table 1)": {"kernel": RBF(4.0), "optimizer": "sign"},
     "the same without the prior": {"kernel": RBF(4.0, spread=math.inf), "optimizer": "sign"},
@@ -55,7 +55,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2)
     arguments = parser.parse_args()
     for name, settings in SETTINGS.items():
-        line = f"{name:30s}"
+        line = f"{name:33s}"
         for method in ("ep", "sep"):
             nll = Parallel(arguments.jobs)(
                 delayed(one_fit)(settings, method, split) for split in range(SPLITS)
