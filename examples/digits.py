@@ -60,7 +60,7 @@ def main() -> None:
     print(f"Digits, odd against even: {n_train} training rows, {n_test} held-out rows.")
     print("NLL is the mean negative log-likelihood of a held-out row, in nats; rows/s is training")
     print("rows / fit seconds, however often a row is visited. Every model has one thread.")
-    print("The full GP has one RBF length-scale, SEP a Matérn 3/2 length-scale per feature.")
+    print("The full GP has one RBF length-scale, SEP two Matérn kernels with one per feature.")
     print()
     print(f"{'model':<32}{'NLL':>8}{'error %':>9}{'fit s':>8}{'rows/s':>9}", flush=True)
 

@@ -195,7 +195,7 @@ def _data_facts(found: Findings, first: str, second: str) -> Iterator[tuple[str,
 def _model_facts(model: GPClassifier) -> Iterator[tuple[str, str]]:
     features = model._Z.shape[1]
     yield "method", f"{model.method.upper()}, {len(model._Z)} inducing points"
-    yield "kernel", shortened(" ".join(repr(model.kernel_).split()), 160)
+    yield "kernel", shortened(" ".join(repr(model.kernel_).split()), 320)
     yield "features", f"{features:,} from {len(columns(model)):,} columns"
     yield "trained on", f"{model._n_seen:,.0f} rows"
     seconds = model.history_["seconds"][-1]
