@@ -6,7 +6,7 @@ import torch
 from numpy.testing import assert_allclose
 from sklearn.metrics import log_loss
 
-from sepgp import GPClassifier
+from sepgp import GPClassifier, InvalidParameter
 from sepgp.gp.kernels import RBF, Kernel, Linear, Matern32, Sum, named
 
 
@@ -31,6 +31,12 @@ def kinds(kernel: Kernel) -> list[str]:
 )
 def test_a_name_stands_for_a_kernel_or_a_sum(name: str, d: int, expected: list[str]) -> None:
     assert kinds(named(name, d)) == expected
+
+
+@pytest.mark.parametrize("name", ["", "+", "matern33", "matern32+", "auto+rbf", 3, None])
+def test_a_name_that_stands_for_nothing_is_refused(name: object) -> None:
+    with pytest.raises(InvalidParameter, match=r"^kernel=.* is unknown; choose one of 'auto', .*"):
+        GPClassifier(kernel=name).fit(points().numpy(), [0, 1] * 6)
 
 
 def test_kernels_of_a_sum_start_apart() -> None:

@@ -36,7 +36,7 @@ def train(
     method: Annotated[str, typer.Option(help="sep, ep or adf.")] = "sep",
     inducing: Annotated[int, typer.Option(help="Number of inducing points.")] = 200,
     kernel: Annotated[
-        str, typer.Option(help="rbf, matern12, matern32, matern52, or a sum: matern32+rbf.")
+        str, typer.Option(help="auto, rbf, matern12, matern32, matern52, or a sum: matern32+rbf.")
     ] = "auto",
     batch_size: Annotated[int | None, typer.Option(help="Rows per step.")] = None,
     steps: Annotated[int | None, typer.Option(help="Training steps.")] = None,

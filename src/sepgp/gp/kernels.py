@@ -379,6 +379,7 @@ KERNELS: dict[str, type[Stationary]] = {
 
 AUTO = "auto"
 MANY_FEATURES = 100
+"""Above this, the default is one kernel instead of two."""
 
 
 def named(name: str, n_features: int) -> Kernel:
