@@ -14,9 +14,17 @@ PROBE = np.random.default_rng(1).normal(1, 3, size=(50, 2))
 @EVERY_METHOD
 def test_float32_is_close_to_float64(method) -> None:
     def fitted(dtype):
-        return quick(method=method, dtype=dtype).fit(X, Y).predict_proba(PROBE)
+        return quick(method=method, dtype=dtype, batch_size=50).fit(X, Y)
 
-    assert_allclose(fitted("float32"), fitted("float64"), atol=1e-3)
+    single, double = fitted("float32"), fitted("float64")
+    assert single.log_evidence_ != double.log_evidence_
+    assert_allclose(single.predict_proba(PROBE), double.predict_proba(PROBE), atol=1e-3)
+
+
+def test_few_rows_are_trained_on_in_float64() -> None:
+    single, double = (quick(dtype=dtype).fit(X, Y) for dtype in ("float32", "float64"))
+    assert single.log_evidence_ == double.log_evidence_
+    assert_allclose(single.predict_proba(PROBE), double.predict_proba(PROBE), atol=1e-5)
 
 
 @pytest.mark.parametrize(

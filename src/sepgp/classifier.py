@@ -98,7 +98,8 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     device : str
         Torch device that trains and predicts.
     dtype : one of "float64", "float32"
-        Precision of the work on rows. Work on m × m matrices is always in float64.
+        Precision of the work on rows. Work on m × m matrices is always in float64, and so is
+        training on few rows, up to 2,000 in one batch, where float32 would gain nothing.
     callbacks : sequence of callables or None
         Each is called after every step with a `sepgp.training.Record`; training stops when one
         returns True.
@@ -363,7 +364,10 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
 
     def _source(self, data: Data, seed: int, size: int | None = None) -> training.Source:
         size = size or self.batch_size or MINIBATCH
-        return data.source(self._scaling, size, seed, DTYPES[self.dtype], self.device)
+        # Few rows, all in every step: float32 gains no time, and rounding may choose the optimum.
+        few = data.n_rows <= min(size, MINIBATCH)
+        dtype = torch.float64 if few else DTYPES[self.dtype]
+        return data.source(self._scaling, size, seed, dtype, self.device)
 
     def _settings(self, source: training.Source, **changes: Any) -> training.Settings:
         whole = source.batches_per_epoch == 1

@@ -34,6 +34,11 @@ class ArrayData(NamedTuple):
     classes: NDArray[Any]
     encoding: Encoding | None = None
 
+    @property
+    def n_rows(self) -> int:
+        """How many rows there are."""
+        return len(self.y)
+
     def sample(self) -> Arrays:
         """Rows to start from: all of them."""
         return self.X, self.y, self.weight
@@ -63,6 +68,11 @@ class StreamData(NamedTuple):
 
     rows: Rows
     survey: Survey
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows there are."""
+        return int(self.survey.counts.sum())
 
     @property
     def classes(self) -> NDArray[Any]:
