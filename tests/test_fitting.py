@@ -4,6 +4,7 @@ import io
 import math
 import re
 import sys
+from itertools import count
 
 import numpy as np
 import pytest
@@ -14,7 +15,15 @@ from quick import METHODS, blobs, quick
 from sepgp import kernels
 from sepgp.optimizers import Adam
 from sepgp.progress import ProgressLine, duration
-from sepgp.training import MAX_SITE_STEP, WANDER, Record, inducing_rate, site_step
+from sepgp.training import (
+    MAX_SITE_STEP,
+    WANDER,
+    Record,
+    Settings,
+    inducing_rate,
+    progress,
+    site_step,
+)
 
 EVERY_METHOD = pytest.mark.parametrize("method", METHODS)
 X, Y = blobs()
@@ -114,6 +123,13 @@ def test_sites_settle_when_the_kernel_is_held(method, variance) -> None:
 
 
 # --- when it stops ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seconds", [0.013, 0.4, 1.0])
+def test_the_last_step_ends_within_the_time_budget(seconds) -> None:
+    settings = Settings(max_iter=None, time_budget=10.0)
+    steps = next(k for k in count(1) if progress(settings, k, (k - 1) * seconds) >= 1)
+    assert 10 - 2 * seconds < steps * seconds <= 10
 
 
 def test_time_budget_ends_training() -> None:

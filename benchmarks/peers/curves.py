@@ -16,7 +16,7 @@ LOOKS = 20
 """How often a run looks at the test rows, at times with equal ratios."""
 TRIAL = 0.2
 """Share of the training time that a trial of settings gets."""
-BUDGETS = (0.05, 0.1, 0.2)
+BUDGETS = (0.05, 0.07, 0.1, 0.2)
 """Shares of the training time for which whole runs are made too, each with a cosine to its end."""
 BEGINNING = {"batch": 1000, "gamma": 0.1, "schedule": "cosine", "kernels": 1}
 FIRST = {

@@ -281,12 +281,17 @@ def chosen(state: TrainingState) -> TrainingState:
 
 
 def progress(settings: Settings, iterations: int, seconds: float) -> float:
-    """The part of the work that is done, up to 1, by whichever limit is nearer."""
+    """The part of the work that is done, up to 1, by whichever limit is nearer.
+
+    Of the time budget, that is the part used up by this step, which is number `iterations` and
+    begins now, and one more. So the last step is one after which another would be too late.
+    """
     done = 0.0
     if settings.max_iter is not None:
         done = iterations / settings.max_iter
     if settings.time_budget is not None:
-        done = max(done, seconds / max(settings.time_budget, 1e-9))
+        taken = seconds / max(iterations - 1, 1)
+        done = max(done, (seconds + 2 * taken) / max(settings.time_budget, 1e-9))
     return done
 
 
