@@ -98,7 +98,7 @@ def main() -> None:
     """Print a line per set, and how far the defaults are from the best of the line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sets", nargs="+", default=MIDDLE + LARGE + SMALL)
-    parser.add_argument("--settings", nargs="+", default=list(SETTINGS))
+    parser.add_argument("--settings", nargs="+", default=list(SETTINGS), choices=SETTINGS)
     parser.add_argument("--jobs", type=int, default=2)
     arguments = parser.parse_args()
     listed = "".join(f"{name:>10s}" for name in arguments.settings)
@@ -110,7 +110,8 @@ def main() -> None:
         scores = np.array(Parallel(arguments.jobs)(jobs)).reshape(len(names), len(splits), 2)
         nll = dict(zip(names, scores[:, :, 0].mean(1), strict=True))
         line = "".join(f"{nll[s]:10.4f}" if s in nll else " " * 10 for s in arguments.settings)
-        others = [nll["defaults"] - min(nll.values()), nll.get("float32", np.nan) - nll["defaults"]]
+        ours = nll.get("defaults", np.nan)
+        others = [ours - min(nll.values()), nll.get("float32", np.nan) - ours]
         rejected = scores[:, :, 1].sum()
         print(f"{name:16s}{line}{others[0]:12.4f}{others[1]:9.4f}{rejected:10.0f}", flush=True)
 

@@ -402,6 +402,13 @@ def test_an_experiment_without_its_data_gets_a_sentence(name, missing, tmp_path)
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
     assert re.search(rf"^Error: .*{missing}\.\w+ cannot be read", done.stderr, re.MULTILINE)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_column_like_an_identifier_brings_one_line(tmp_path) -> None:
+    loans(250, 0).assign(number=range(250)).to_csv(tmp_path / "loans.csv", index=False)
+    done = run("train", "loans.csv", "--target", "defaulted", "--steps", 1, "--quiet", cwd=tmp_path)
+    assert_one_line(done, "Warning: Column 'number' has another whole number in every row", code=0)
 
 
 def test_an_unknown_option_is_a_usage_error() -> None:

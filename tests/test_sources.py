@@ -181,6 +181,8 @@ CSV = {
     "CRLF": {"lineterminator": "\r\n"},
     "BOM": {"encoding": "utf-8-sig"},
     "quoted": {"quoting": 1},
+    "decimal comma": {"sep": ";", "decimal": ","},
+    "decimal comma and tab": {"sep": "\t", "decimal": ","},
 }
 
 
@@ -190,6 +192,12 @@ def test_csv(options, piece, expected, monkeypatch) -> None:
     monkeypatch.setattr(files, "CSV_PIECE", piece)
     TABLE.to_csv("rows.csv", index=False, **options)
     assert_same(model().fit("rows.csv", target="late"), expected)
+
+
+def test_commas_in_some_text_are_no_decimal_points(folder) -> None:
+    lines = [f"{i / 4};{'1,5' if i % 3 else 'none'};{i % 2}" for i in range(30)]
+    (folder / "rows.csv").write_text("\n".join(["a;b;late", *lines]))
+    assert open_rows("rows.csv", "late").schema.types == [pa.float64(), pa.string()]
 
 
 def test_csv_without_an_end_of_the_last_line_or_with_empty_lines(expected, folder) -> None:

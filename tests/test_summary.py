@@ -211,3 +211,12 @@ def test_dates_that_nobody_can_read_are_no_text(date) -> None:
         Summary.of(pa.table({"since": [date, None, date]}), np.ones(3))
     assert_one_sentence(str(caught.value))
     Summary.of(pa.table({"since": [date, "never"]}), np.ones(2))
+
+
+@pytest.mark.parametrize("number", ["3,14", "-0,5", "1,234.5", "1.234,50"])
+def test_numbers_with_commas_are_no_text(number) -> None:
+    match = f"Column 'size' has numbers with commas such as '{number}'; write"
+    with pytest.raises(InvalidData, match=match) as caught:
+        Summary.of(pa.table({"size": [number, None, number]}), np.ones(3))
+    assert_one_sentence(str(caught.value))
+    Summary.of(pa.table({"size": [number, "large"]}), np.ones(2))

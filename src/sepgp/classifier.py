@@ -339,6 +339,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         `points`, shape (m, d), are the inducing points if they are known, in standardised units.
         """
         rows, signs, weight = data.sample()
+        inputs.warn_of_identifiers(self, rows)
         scaling = data.scaling() if self.standardize else identity(rows.shape[1])
         if points is not None and points.shape[1] == rows.shape[1]:
             Z = points.numpy()

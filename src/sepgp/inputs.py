@@ -1,6 +1,7 @@
 """What users hand to `fit`, `partial_fit` and the predictions, checked and made ready."""
 
 import os
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -15,12 +16,15 @@ from sepgp import validation
 from sepgp.data import stream
 from sepgp.data.arrays import merged
 from sepgp.data.batch import MINIBATCH
-from sepgp.data.encoding import Encoding, kind, numbers
+from sepgp.data.encoding import Encoding, Number, kind, left_out, numbers
 from sepgp.data.prepared import ArrayData, Data, prepare, prepare_part, split
 from sepgp.data.rows import ArrayRows, Rows, TableRows, arrow, is_table, open_rows
 from sepgp.data.scaling import Floats
 from sepgp.data.summary import Summary
 from sepgp.errors import InvalidData, InvalidParameter
+
+IDENTIFIERS = 200
+"""Rows from which on a column can be told to be an identifier."""
 
 
 def is_source(X: Any) -> bool:
@@ -227,6 +231,28 @@ def _encoded(model: Any, X: Any, known: bool) -> bool:
         kind(table[name].type, name) != "number" or np.isnan(numbers(table[name], name)).any()
         for name in table.column_names
     )
+
+
+def warn_of_identifiers(model: Any, rows: NDArray[Any]) -> None:
+    """Warn if a named column of features, shape (n, d), is a row number or the like."""
+    names: Any = getattr(model, "feature_names_in_", ())
+    if model.encoding_ is not None:
+        numeric = {e.name for e in model.encoding_.encoders if isinstance(e, Number)}
+        names = [name if name in numeric else None for name in model.encoding_.features]
+    for name, column in zip(names, rows.T, strict=False):
+        if name is not None and _identifies(column):
+            warnings.warn(
+                f"Column {name!r} has another whole number in every row, as an identifier has; if "
+                f"it is one, {left_out(name)}.",
+                stacklevel=2,
+            )
+
+
+def _identifies(column: NDArray[Any]) -> bool:
+    """Whether values, shape (n,), are whole numbers that all differ, and enough to tell."""
+    few = column[:IDENTIFIERS]
+    whole = len(few) == IDENTIFIERS and bool((few == np.round(few)).all())
+    return whole and len(np.unique(few)) == len(few) and len(np.unique(column)) == len(column)
 
 
 def _large(X: Any) -> bool:

@@ -4,8 +4,9 @@ import os
 import signal
 import sys
 import traceback
+import warnings
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -46,10 +47,17 @@ app.add_typer(data.app, name="data")
 app.add_typer(reproduce.app, name="reproduce")
 
 
+def _warn(message: Warning | str, *_: Any, **__: Any) -> None:
+    """Show a warning as one sentence, in place of what a line on the terminal says just now."""
+    begin = "\r\x1b[K" if sys.stderr.isatty() else ""
+    print(f"{begin}Warning: {message}", file=sys.stderr)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; a mistake of the user ends it with one sentence and exit code 1."""
     try:
-        with signals.handled(signals.end, signal.SIGTERM):
+        with warnings.catch_warnings(), signals.handled(signals.end, signal.SIGTERM):
+            warnings.showwarning = _warn
             try:
                 app(arguments, prog_name="sepgp")
             finally:

@@ -1,7 +1,7 @@
 """`sepgp reproduce`: the experiments of the paper."""
 
 import os
-from contextlib import closing
+from contextlib import closing, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
@@ -67,6 +67,7 @@ def _reproduce(name: str, data: Path | None, out: Path, jobs: int | None, quick:
     grid = experiment.cells(quick)
     stem = out / (f"{name}-quick" if quick else name)
     folder = stem.with_suffix(".cells")
+    new = [path for path in (folder, out) if not path.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -86,6 +87,10 @@ def _reproduce(name: str, data: Path | None, out: Path, jobs: int | None, quick:
             "the same command goes on from there."
         )
         raise typer.Exit(130) from None
+    finally:
+        with suppress(OSError):  # not empty
+            for path in new:
+                path.rmdir()
     for path in experiment.report(grid, cells.finished(grid, folder), stem):
         typer.echo(path)
 

@@ -246,7 +246,8 @@ class CSVRows(Rows):
 
     Every file has a header line. Values may be quoted but not contain line ends; empty values and
     those that Arrow takes for null, such as NA, are missing. Types are those of the beginning,
-    the middle and the end of the first file.
+    the middle and the end of the first file. Where commas do not separate values, they may stand
+    for decimal points.
     """
 
     def __init__(
@@ -276,7 +277,10 @@ class CSVRows(Rows):
                         "the same columns."
                     )
         self.n_pieces = len(self._pieces)
+        self._decimal_point = "."
         self._types = self._infer()
+        if self._delimiters[files[0]] != ",":
+            self._try_decimal_commas()
         self.schema = pa.schema([(c, self._types[c]) for c in self._columns.features])
 
     def _cut(self, path: str) -> None:
@@ -311,6 +315,14 @@ class CSVRows(Rows):
                 types[name] = pa.float64()
         return types
 
+    def _try_decimal_commas(self) -> None:
+        """Take commas for decimal points if that makes more columns of numbers."""
+        before = self._types
+        self._decimal_point = ","
+        self._types = self._infer()
+        if _count_numbers(self._types) <= _count_numbers(before):
+            self._decimal_point, self._types = ".", before
+
     def _parse(self, piece: int, types: dict[str, pa.DataType] | None) -> pa.Table:
         path, begin, end = self._pieces[piece]
         with _reading(path):
@@ -325,7 +337,10 @@ class CSVRows(Rows):
                 ),
                 pa_csv.ParseOptions(delimiter=self._delimiters[path]),
                 pa_csv.ConvertOptions(
-                    column_types=types, include_columns=self._columns.all, strings_can_be_null=True
+                    column_types=types,
+                    include_columns=self._columns.all,
+                    strings_can_be_null=True,
+                    decimal_point=self._decimal_point,
                 ),
             )
 
@@ -334,6 +349,10 @@ class CSVRows(Rows):
         table = self._parse(piece, self._types)
         for part in cuts(0, skip, len(table), size):
             yield self._columns.block(table[part], self._pieces[piece][0])
+
+
+def _count_numbers(types: dict[str, pa.DataType]) -> int:
+    return sum(pa.types.is_integer(t) or pa.types.is_floating(t) for t in types.values())
 
 
 def _common(a: pa.DataType, b: pa.DataType) -> pa.DataType:

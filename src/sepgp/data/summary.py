@@ -29,6 +29,8 @@ from sepgp.errors import InvalidData
 
 DATE = re.compile(r"\d{1,2}([./-])\d{1,2}\1\d{2,4}( .*)?")
 """Dates that begin with the day or the month: nobody knows which."""
+NUMBER = re.compile(r"[-+]?\d[\d.]*,\d[\d.,]*")
+"""Numbers with commas, which may stand for decimal points or set thousands apart."""
 MOST_LEVELS = 1000
 """A text column with more different values is taken for an identifier and refused."""
 
@@ -122,6 +124,11 @@ class Levels:
             raise InvalidData(
                 f"Column {name!r} has dates such as {levels[0]!r}, which may begin with the day or "
                 f"the month; write them as 2021-12-31, or {left_out(name)}."
+            )
+        if levels and all(NUMBER.fullmatch(level) for level in levels):
+            raise InvalidData(
+                f"Column {name!r} has numbers with commas such as {levels[0]!r}; write them with a "
+                f"decimal point and without other signs, or {left_out(name)}."
             )
         codes = coded.indices.fill_null(len(levels)).to_numpy()
         sums = np.bincount(codes, weight, len(levels) + 1).tolist()
