@@ -170,7 +170,7 @@ def decision_map(found: Map, which: str, X: Rows, y: NDArray[np.bool_]) -> Plot:
     amount, (low, high) = (found.p, (0.0, 1.0)) if which == "p" else unlearned(found)
     x_edges, y_edges = _edges(found.x, found.xs), _edges(found.y, found.ys)
     names = [shortened(column.name, 40) for column in (found.x, found.y)]
-    left = 102 if found.y.kind == "text" else 58
+    left = {"text": 102, "time": 84, "number": 58}[found.y.kind]
     bottom = 84 if found.x.kind == "text" else 40
     label = f"Map of {names[0]} and {names[1]}"
     plot = Plot(
