@@ -1,7 +1,4 @@
-"""Rows from anywhere train the same model, and bad ones get one clear sentence."""
-
-import itertools
-import threading
+"""Rows from anywhere train the same model."""
 
 import numpy as np
 import pandas as pd
@@ -9,48 +6,25 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from quick import assert_one_sentence, blobs, quick
-
-from sepgp import GPClassifier, InvalidData, InvalidParameter
-from sepgp.data import files, open_rows
-
-X, Y = blobs(60, d=3)
-W = np.random.default_rng(1).uniform(0.1, 2, 60)
-NAMES = ["age", "height", "size"]
-TABLE = pd.DataFrame(X, columns=NAMES).assign(late=Y)
-WEIGHTED = TABLE.assign(w=W)
-REAL = TABLE.assign(
-    colour=["red", "blue", None] * 20,
-    day=pd.date_range("2008-01-01", periods=60).where(X[:, 0] > -1),
-    size=np.where(X[:, 2] > 2, np.nan, X[:, 2]),
-    true=X[:, 1] > 0,
+from quick import assert_one_sentence
+from sources import (
+    NAMES,
+    REAL,
+    TABLE,
+    WEIGHTED,
+    W,
+    X,
+    Y,
+    assert_same,
+    blocks,
+    hive,
+    memmap,
+    model,
+    parquet,
 )
 
-
-def model(**changes) -> GPClassifier:
-    return quick(**({"n_inducing": 5, "max_iter": 3} | changes))
-
-
-def parameters(fitted: GPClassifier) -> list:
-    return [fitted.inducing_points_, *(p.detach().numpy() for p in fitted.kernel_.parameters())]
-
-
-def assert_same(actual: GPClassifier, expected: GPClassifier) -> None:
-    """The same numbers to the last bit."""
-    for a, b in zip(parameters(actual), parameters(expected), strict=True):
-        assert_array_equal(a, b)
-    assert_array_equal(actual.classes_, expected.classes_)
-
-
-def blocks(*parts, sizes=(7, 20, 33)):
-    """A function that gives rows in blocks of these sizes."""
-    edges = np.cumsum((0, *sizes))
-
-    def function():
-        for begin, end in itertools.pairwise(edges):
-            yield tuple(part[begin:end] for part in parts)
-
-    return function
+from sepgp import GPClassifier, InvalidData
+from sepgp.data import files, open_rows
 
 
 @pytest.fixture(autouse=True)
@@ -68,12 +42,6 @@ def expected() -> GPClassifier:
 @pytest.fixture(scope="module")
 def weighted() -> GPClassifier:
     return model(class_weight="balanced").fit(X[5:], Y[5:], W[5:])
-
-
-def memmap(array: np.ndarray) -> np.memmap:
-    mapped = np.memmap("rows.bin", array.dtype, "w+", shape=array.shape)
-    mapped[:] = array
-    return mapped
 
 
 # --- the same rows --------------------------------------------------------------------------
@@ -110,11 +78,6 @@ def test_a_table_and_its_labels(expected) -> None:
         assert_allclose(fitted.predict_proba(rows), expected.predict_proba(X), rtol=1e-12)
 
 
-def parquet(path="rows.parquet", table=TABLE, **options) -> str:
-    pq.write_table(pa.Table.from_pandas(table, preserve_index=False), path, **options)
-    return path
-
-
 def test_parquet_file(expected, folder) -> None:
     path = parquet(row_group_size=11)
     assert_same(model().fit(path, target="late"), expected)
@@ -132,15 +95,6 @@ def test_several_parquet_files(source, expected, folder) -> None:
     (folder / "_temporary" / "half.parquet").touch()
     if "**" not in source:
         assert_same(model().fit(source, target="late"), expected)
-
-
-def hive(column: str) -> None:
-    """Files in folders that are named after the values of a column."""
-    for value, part in REAL.groupby(column, dropna=False):
-        folder = "__HIVE_DEFAULT_PARTITION__" if pd.isna(value) else value
-        path = files.Path("hive") / f"{column}={folder}"
-        path.mkdir(parents=True)
-        parquet(path / "part.parquet", part.drop(columns=column))
 
 
 @pytest.mark.parametrize("column", ["colour", "true"])
@@ -443,367 +397,3 @@ def test_warm_start_from_arrays_with_plain_sources(expected) -> None:
         with pytest.raises(InvalidData, match="other columns than the model to go on") as caught:
             fitted.fit(source, target=target)
         assert_one_sentence(str(caught.value))
-
-
-# --- what is refused ------------------------------------------------------------------------
-
-
-def gives(*items):
-    """A function whose blocks are these; an exception is raised in its turn."""
-
-    def source():
-        for item in items:
-            if isinstance(item, Exception):
-                raise item
-            yield item
-
-    return source
-
-
-def file(content: str, name: str = "rows.csv") -> str:
-    files.Path(name).write_bytes(content.encode("latin-1"))
-    return name
-
-
-def two_files(first: pd.DataFrame, second: pd.DataFrame) -> str:
-    parquet("a.parquet", first)
-    parquet("b.parquet", second)
-    return "*.parquet"
-
-
-def two_csv(first: str, second: str) -> str:
-    file(first, "a.csv")
-    file(second, "b.csv")
-    return "*.csv"
-
-
-def exhausted():
-    items = iter([(X[:30], Y[:30]), (X[30:], Y[30:])])
-    return lambda: items
-
-
-def on_call(*sources):
-    """A function that gives other blocks at every call, the last ones for ever."""
-    calls = iter(sources)
-    last = []
-
-    def source():
-        last[:] = next(calls, last)
-        return iter(last)
-
-    return source
-
-
-GOOD = [(X, Y)]
-TEXT = np.array(["no", "yes"])[Y]
-BAD = {
-    "no file": (lambda: "none.parquet", {}, r"no file 'none.parquet'; check"),
-    "no match": (lambda: "none*.parquet", {}, r"no file 'none\*.parquet'; check"),
-    "empty folder": (lambda: ".", {}, r"folder '.' has no file that ends in .parquet"),
-    "not Parquet": (lambda: file("text", "a.parquet"), {}, r"a.parquet cannot be read \(.*replace"),
-    "empty file": (lambda: file("", "a.parquet"), {}, r"a.parquet cannot be read \(.*replace"),
-    "compressed": (lambda: file("", "a.csv.gz"), {}, "a.csv.gz is compressed; unpack"),
-    "two kinds": (
-        lambda: (parquet(), file("a,late\n1,2\n")) and "rows.*",
-        {},
-        r"'rows.\*' stands for CSV files and others; name",
-    ),
-    "value over two lines": (
-        lambda: file('age,late\n"1\n2\n3",0\n'),
-        {"columns": ["age"]},
-        "one class only|cannot be read",
-    ),
-    "binary CSV": (
-        lambda: file("a,\0\r\xff\n1,2\n"),
-        {},
-        "rows.csv (has no column|cannot be read)",
-    ),
-    "no rows": (lambda: parquet(table=TABLE[:0]), {}, "rows.parquet has no rows; give"),
-    "no lines": (lambda: file("age,late\n"), {}, "rows.csv has no rows; give"),
-    "empty CSV": (lambda: file(""), {}, "rows.csv has no rows; give"),
-    "short line": (
-        lambda: file("age,late\n1,2\n3\n"),
-        {},
-        r"rows.csv cannot be read \(.*2 columns",
-    ),
-    "unlike the beginning": (
-        lambda: two_csv("age,late\n1,0\n2,1\n", "age,late\nold,1\n"),
-        {},
-        r"b.csv cannot be read \(.*'old'\)",
-    ),
-    "CSV without a column": (
-        lambda: two_csv("age,late\n1,0\n2,1\n", "late\n1\n"),
-        {},
-        "b.csv has no column 'age', which a.csv has; give",
-    ),
-    "Latin 1": (
-        lambda: file("age,late\ncaf\xe9,0\n"),
-        {},
-        "'age' (that|has text that) is not UTF-8; convert",
-    ),
-    "a column less": (
-        lambda: two_files(TABLE, TABLE.drop(columns="size")),
-        {},
-        "b.parquet has no column 'size', which a.parquet has; give",
-    ),
-    "another type": (
-        lambda: two_files(TABLE, TABLE.assign(size="big")),
-        {},
-        "b.parquet has .*string in column 'size', where a.parquet has double; give",
-    ),
-    "nested": (lambda: parquet(table=TABLE.assign(size=[[1]] * 60)), {}, "type list.* 'size'"),
-    "identifiers": (
-        lambda: parquet(table=pd.concat([TABLE] * 167).assign(size=np.arange(10_020).astype(str))),
-        {},
-        "Column 'size' has text with more than 1,000 different values; turn .* leave",
-    ),
-    "infinity": (lambda: parquet(table=TABLE.assign(size=np.inf)), {}, r"infinity .* 'size'"),
-    "no target": (parquet, {"target": None}, "rows.parquet has no labels; name their column"),
-    "unknown target": (parquet, {"target": "x"}, "no column 'x'; add .*'age', 'height'"),
-    "unknown column": (parquet, {"columns": ["x"]}, "no column 'x'; add it, or name one"),
-    "columns as text": (parquet, {"columns": "age"}, "columns='age' is text; give a list"),
-    "a column twice": (parquet, {"columns": ["age", "age"]}, "several columns 'age'"),
-    "target as feature": (parquet, {"columns": ["late"]}, "columns contains the target"),
-    "no columns": (parquet, {"columns": []}, "no column to learn from"),
-    "target alone": (lambda: parquet(table=TABLE[["late"]]), {}, "no column to learn from"),
-    "unknown weight": (parquet, {"sample_weight": "x"}, "no column 'x'; add it, or name one"),
-    "array of weights": (parquet, {"sample_weight": W}, "sample_weight is an array beside"),
-    "labels beside": (parquet, {"y": Y}, "y is given beside a source of rows; leave"),
-    "labels twice": (lambda: TABLE, {"y": Y}, "y and target are both given; give"),
-    "negative weights": (
-        lambda: parquet(table=WEIGHTED.assign(w=-W)),
-        {"sample_weight": "w"},
-        "in column 'w' has a weight that is negative",
-    ),
-    "missing weights": (
-        lambda: WEIGHTED.assign(w=np.nan),
-        {"sample_weight": "w"},
-        "X in column 'w' has a weight that is negative, missing",
-    ),
-    "text as weights": (
-        lambda: parquet(table=WEIGHTED.assign(w="x")),
-        {"sample_weight": "w"},
-        "column 'w' has weights that are not numbers; convert",
-    ),
-    "no weight": (
-        lambda: WEIGHTED.assign(w=0.0),
-        {"sample_weight": "w"},
-        "weights of 0 for all rows of one",
-    ),
-    "no weight of a class": (
-        lambda: WEIGHTED.assign(w=Y),
-        {"sample_weight": "w"},
-        "weights of 0 for all rows of one; give both",
-    ),
-    "missing labels": (
-        lambda: parquet(table=TABLE.assign(late=[0, 1, None] * 20)),
-        {},
-        "no label in column 'late' of 20 rows; drop",
-    ),
-    "missing text": (
-        lambda: TABLE.assign(late=["a", "b", None] * 20),
-        {},
-        "no label in column 'late' of 20 rows; drop",
-    ),
-    "NaN as label": (
-        lambda: pa.table({"a": [1.0, 2, 3], "late": [0.0, 1.0, np.nan]}),
-        {},
-        "column 'late' has no label in 1 rows; drop",
-    ),
-    "one class": (lambda: TABLE.assign(late="a"), {}, r"X has rows of one class only \('a'\)"),
-    "third label": (
-        lambda: parquet(table=TABLE.assign(late=[*Y[:-1], 7]), row_group_size=10),
-        {},
-        r"has 3 labels within its first 60 rows \(0, 1, 7\); choose",
-    ),
-    "numbers as labels": (
-        lambda: parquet(table=TABLE.assign(late=X[:, 0])),
-        {},
-        r"60 labels within its first 60 rows \(.* and others\); choose two",
-    ),
-    "columns of an array": (lambda: X, {"y": Y}, "name columns, but X is a ndarray"),
-    "name beside an array": (
-        lambda: X,
-        {"y": Y, "target": None, "sample_weight": "w"},
-        "name columns, but X is a ndarray",
-    ),
-    "no labels": (lambda: REAL, {"target": None}, "y is not given; give"),
-    "opened already": (lambda: open_rows(TABLE, "late"), {}, "name them there"),
-    "not a source": (lambda: iter(GOOD), {}, "list_iterator, which can be read only once; give"),
-    "generator": (lambda: gives(*GOOD)(), {}, "generator, which can be read only once; give"),
-}
-BAD_FUNCTIONS = {
-    "nothing": (gives(), {}, r"source\(\) gave no rows; return"),
-    "empty blocks": (gives((X[:0], Y[:0])), {}, r"source\(\) gave no rows; return"),
-    "no iterator": (lambda: None, {}, r"<lambda>\(\) raised TypeError in block 1 \('None"),
-    "an exception": (
-        gives(*GOOD, OSError("The network. It is down.\nSorry.")),
-        {},
-        r"source\(\) raised OSError in block 2 \(The network\); correct",
-    ),
-    "an exception at first": (gives(KeyError("x")), {}, r"KeyError in block 1 \('x'\)"),
-    "no labels": (gives((X,)), {}, r"source\(\) has no labels; name .*give blocks \(X, y\)"),
-    "X alone": (gives(X), {}, r"source\(\) has no labels; name .*give blocks \(X, y\)"),
-    "labels once": (gives(*GOOD, X), {}, r"source\(\) has no labels; name"),
-    "too many parts": (gives((X, Y, W, W)), {}, "tuple of 4 parts; give"),
-    "too few labels": (gives((X, Y[1:])), {}, r"labels of shape \(59,\) for 60 rows; give"),
-    "column of labels": (gives((X, Y[:, None])), {}, r"labels of shape \(60, 1\) for 60"),
-    "too few weights": (gives((X, Y, W[1:])), {}, r"weights of shape \(59,\) for 60 rows"),
-    "negative weight": (gives(*GOOD, (X, Y, -W)), {}, r"source\(\) has a weight that is negative"),
-    "vector": (gives((X[0], Y)), {}, r"rows of shape \(3,\) and type float64; give"),
-    "text": (gives((X.astype(str), Y)), {}, r"type <U.*; give arrays of numbers"),
-    "NaN": (gives(*GOOD, (X * np.nan, Y)), {}, "has NaN or infinity in column 0; impute"),
-    "missing label": (gives((X, np.where(Y, np.nan, 0))), {}, "no label in 30 rows; drop"),
-    "None as label": (
-        gives((X, np.where(Y, "a", None))),
-        {},
-        r"source\(\) has no label in 30 rows; drop",
-    ),
-    "third label": (
-        gives(*GOOD, (X, Y + 1)),
-        {},
-        r"3 labels within its first 120 rows \(0, 1, 2\)",
-    ),
-    "labels of two types": (gives(*GOOD, (X, TEXT)), {}, "labels that cannot be compared"),
-    "labels of two types at once": (
-        gives((X, np.array(["a", 1] * 30, dtype=object))),
-        {},
-        "labels that cannot be compared",
-    ),
-    "columns more": (gives(*GOOD, (np.c_[X, X], Y)), {}, "block with other columns than its first"),
-    "other columns": (
-        gives(TABLE, TABLE.rename(columns={"age": "old"})),
-        {"target": "late"},
-        "block with other columns than its first",
-    ),
-    "table, then array": (gives((TABLE[NAMES], Y), (X, Y)), {}, "other columns than its first"),
-    "array, then table": (gives((X, Y), (TABLE[NAMES], Y)), {}, "other columns than its first"),
-    "other type": (
-        gives(TABLE, TABLE.assign(size="big")),
-        {"target": "late"},
-        "a number in column 'size' of some rows and a text in others; give",
-    ),
-    "target of arrays": (gives(*GOOD), {"target": "late"}, "name columns, but .* gives arrays"),
-    "columns of arrays": (gives(*GOOD), {"columns": ["a"]}, "names columns, but .* gives arrays"),
-    "labels twice": (gives((TABLE, Y)), {"target": "late"}, "labels beside a table, but"),
-    "fewer rows again": (
-        on_call(GOOD, GOOD, [(X[1:], Y[1:])]),
-        {},
-        r"source\(\) has not the 60 rows that it had at first.*give",
-    ),
-    "nothing again": (on_call(GOOD, GOOD, [(X[:0], Y[:0])]), {}, "not the 60 rows"),
-    "another label again": (
-        on_call(GOOD, GOOD, [(X, Y + 1)]),
-        {},
-        r"has the label .*2.*, but the classes are \[0, 1\]; correct",
-    ),
-    "only once": (exhausted(), {}, "gave the same list_iterator again, .*; return a fresh"),
-    "unknown class": (gives(*GOOD), {"class_weight": {"no": 2.0}}, "weight for 'no', but the"),
-    "class of no weight": (gives(*GOOD), {"class_weight": {0: 0.0}}, "one class only; give both"),
-}
-
-
-def assert_refused(fitted: GPClassifier, match: str, X, **options) -> None:
-    """One sentence, and nothing changes."""
-    fitted.set_params(**{k: options.pop(k) for k in ("class_weight",) if k in options})
-    before, state = fitted.predict_proba(TABLE[NAMES]), dict(vars(fitted))
-    with pytest.raises((InvalidData, InvalidParameter), match=match) as caught:
-        fitted.fit(X, **options)
-    assert_one_sentence(str(caught.value))
-    assert vars(fitted) == state
-    assert_array_equal(fitted.predict_proba(TABLE[NAMES]), before)
-    assert not any(thread.name == "sepgp-reader" for thread in threading.enumerate())
-
-
-@pytest.fixture(scope="module")
-def fitted() -> GPClassifier:
-    return model(max_iter=2).fit(TABLE, target="late")
-
-
-@pytest.mark.parametrize(("source", "options", "match"), BAD.values(), ids=BAD)
-def test_bad_source_changes_nothing(source, options, match, fitted) -> None:
-    assert_refused(fitted, match, source(), **({"target": "late"} | options))
-
-
-@pytest.mark.parametrize(("source", "options", "match"), BAD_FUNCTIONS.values(), ids=BAD_FUNCTIONS)
-def test_bad_function_changes_nothing(source, options, match, fitted) -> None:
-    assert_refused(fitted, match, source, **({"class_weight": None} | options))
-
-
-@pytest.mark.parametrize("share", [0.001, 0.2, 0.5, 0.9, 0.999])
-def test_truncated_parquet(share, fitted, folder) -> None:
-    for number in (1, 2):
-        parquet(f"rows{number}.parquet")
-    content = (folder / "rows2.parquet").read_bytes()
-    (folder / "rows2.parquet").write_bytes(content[: int(share * len(content))])
-    assert_refused(
-        fitted, r"rows2.parquet cannot be read \(.*\); .* replace it", ".", target="late"
-    )
-    assert_refused(fitted, r"rows2.parquet cannot", "rows2.parquet", target="late")
-
-
-def test_parquet_that_is_damaged_in_the_middle(fitted, folder) -> None:
-    path = folder / parquet(row_group_size=10, compression="zstd")
-    content = bytearray(path.read_bytes())
-    chunk = pq.read_metadata(path).row_group(3).column(1)
-    middle = chunk.data_page_offset
-    content[middle : middle + 40] = b"\xff" * 40
-    path.write_bytes(content)
-    assert_refused(
-        fitted, r"rows.parquet cannot be read \(.*\); .* replace it", path.name, target="late"
-    )
-    with pytest.raises(InvalidData, match=r"rows.parquet cannot be read") as caught:
-        list(fitted.predict_proba(path.name))
-    assert_one_sentence(str(caught.value))
-
-
-@pytest.mark.parametrize(
-    ("source", "match"),
-    [
-        (lambda: "none.parquet", r"There is no file 'none.parquet'; check"),
-        (lambda: ".", r"folder '.' has no file"),
-        (lambda: parquet(table=TABLE[NAMES[:2]]), "rows.parquet has no column 'size'; add"),
-        (lambda: gives(TABLE[NAMES[:2]]), r"source\(\) has no column 'size'; add"),
-        (lambda: gives(), r"source\(\) gave no rows"),
-        (lambda: iter([X]), "list_iterator, which can be read only once"),
-    ],
-    ids=["file", "folder", "column", "block", "nothing", "iterator"],
-)
-def test_a_wrong_source_is_an_error_of_the_call(source, match, fitted) -> None:
-    with pytest.raises(InvalidData, match=match) as caught:
-        fitted.predict_proba(source())
-    assert_one_sentence(str(caught.value))
-
-
-@pytest.mark.parametrize(
-    ("source", "match"),
-    [
-        (lambda: gives(TABLE, KeyError("x")), "raised KeyError in block 2"),
-        (lambda: gives(TABLE, TABLE.assign(size="big")), r"text .* in column 'size', where the"),
-        (lambda: parquet(table=TABLE.assign(size="big")), r"text .* in column 'size', where the"),
-        (lambda: gives(X, np.c_[X, X]), "other columns than its first"),
-    ],
-    ids=["exception", "type", "file", "columns"],
-)
-@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
-def test_a_fault_within_a_source_comes_with_its_block(source, match, fitted) -> None:
-    probabilities = fitted.predict_proba(source())
-    with pytest.raises(InvalidData, match=match) as caught:
-        list(probabilities)
-    assert_one_sentence(str(caught.value))
-
-
-@pytest.mark.parametrize("form", [pd.Series, pa.array, lambda values: pa.chunked_array([values])])
-def test_a_single_column_is_no_table(form, fitted) -> None:
-    with pytest.raises(ValueError, match=r"Expected 2D|Expected a 2-dim"):
-        model().fit(form(X[:, 0]), Y)
-
-
-def test_a_table_of_other_columns_at_prediction(fitted) -> None:
-    real = model(max_iter=2).fit(REAL, target="late")
-    with pytest.raises(InvalidData, match="X has no column 'colour', which") as caught:
-        real.predict_proba(TABLE)
-    assert_one_sentence(str(caught.value))
-    with pytest.raises(InvalidData, match=r"without column names, but .* age, height") as caught:
-        real.predict_proba(X)
-    assert_one_sentence(str(caught.value))
