@@ -4,6 +4,7 @@ A step is a site refinement, log Z_q, the gradient for every kernel parameter an
 and the optimiser's move: 7m² + 4md useful flops per row. The limit is the rate of a large matrix
 product in the same type of numbers. A product here is one (m × m) · (m × batch) in float64. All
 times are the best of many repetitions, taken in turns with the product they are compared to.
+A third table has the parts of a step, each alone: what no arrangement of them can go below.
 
     python benchmarks/fraction_of_peak.py [--threads N]
 """
@@ -18,13 +19,17 @@ import torch
 from sepgp import training
 from sepgp.data.arrays import ArraySource
 from sepgp.data.scaling import identity
+from sepgp.gp.fitc import KernelMatrices, gram
 from sepgp.gp.hyperparameters import Hyperparameters
 from sepgp.gp.kernels import KERNELS
 from sepgp.memory import keep_freed_memory
 
 DTYPES = (torch.float64, torch.float32)
 SIZES = ((50, 200), (200, 200), (50, 2000), (100, 2000), (200, 2000), (400, 2000), (1000, 2000))
+SIZES += ((200, 20_000), (400, 20_000))
 """Inducing points m and batch."""
+PARTS = ((200, 200), (200, 2000), (1000, 2000))
+"""Inducing points m and batch of the steps that are taken apart."""
 GROWTH = {
     "n": (10_000, 100_000, 1_000_000, 10_000_000),
     "m": (50, 100, 200, 400, 800),
@@ -101,6 +106,74 @@ def fractions() -> None:
             )
 
 
+def row_products(m: int, batch: int, dtype: torch.dtype) -> Callable[[], object]:
+    """A function that takes the products over rows that a step takes.
+
+    Direct: K⁻¹V, Σ\\V, a sum over rows of which a quarter is copied, and the adjoint of Kmm.
+    Whitened has one more, for the adjoint of Kmb.
+    """
+    S, V = torch.randn(m, m, dtype=dtype), torch.randn(m, batch, dtype=dtype)
+    weight = torch.rand(batch, dtype=dtype)
+
+    def products() -> None:
+        for _ in range(2 if dtype == torch.float64 else 3):
+            torch.mm(S, V)
+        gram(V, weight)
+        torch.mm(V, V.T)
+
+    return products
+
+
+def square_products(m: int, dtype: torch.dtype) -> Callable[[], object]:
+    """A function that takes the m × m products of a step: 2 if direct, 6 if whitened."""
+    S = torch.randn(m, m, dtype=torch.float64)
+    return lambda: [S @ S for _ in range(2 if dtype == torch.float64 else 6)]
+
+
+def factorisations(m: int) -> Callable[[], object]:
+    """A function that factorises and inverts three m × m matrices."""
+    S = torch.randn(m, 2 * m, dtype=torch.float64)
+    S = S @ S.T
+    return lambda: [torch.cholesky_inverse(torch.linalg.cholesky_ex(S)[0]) for _ in range(3)]
+
+
+def kernel_and_derivative(m: int, batch: int, dtype: torch.dtype) -> Callable[[], object]:
+    """A function that takes the kernel matrices and pulls adjoints of them back."""
+    Z, X = torch.randn(m, USUAL["d"], dtype=torch.float64), torch.randn(batch, USUAL["d"])
+    covariance = KERNELS["matern32"]()
+    covariance.start(Z)
+    hyper, X = Hyperparameters(covariance, Z), X.to(dtype)
+
+    def both() -> None:
+        xi = hyper.start.clone().requires_grad_()
+        matrices = hyper.matrices(xi, X)
+        hyper.gradient(matrices, xi, KernelMatrices(*(part.detach() for part in matrices)))
+
+    return both
+
+
+def parts() -> None:
+    """Print the parts of a step, each measured alone, in milliseconds."""
+    print("    m  batch  type     step  row products  m × m products  inverses  kernel   rest")
+    for m, batch in PARTS:
+        for dtype in DTYPES:
+            step, *alone = best_seconds(
+                [
+                    full_step(10 * batch, m, USUAL["d"], batch, dtype),
+                    row_products(m, batch, dtype),
+                    square_products(m, dtype),
+                    factorisations(m),
+                    kernel_and_derivative(m, batch, dtype),
+                ]
+            )
+            rows, square, inverses, kernel, rest = (1e3 * t for t in (*alone, step - sum(alone)))
+            print(
+                f"{m:5d}  {batch:5d}  {str(dtype)[6:]}  {1e3 * step:6.2f}  {rows:12.2f}"
+                f"  {square:14.2f}  {inverses:8.2f}  {kernel:6.2f}  {rest:5.2f}",
+                flush=True,
+            )
+
+
 def growth() -> None:
     """Print the time of a float64 step as a multiple of the usual one, one size after another."""
     print("usual: " + ", ".join(f"{name} = {value:,}" for name, value in USUAL.items()))
@@ -115,7 +188,7 @@ def growth() -> None:
 
 
 def main() -> None:
-    """Print both tables."""
+    """Print the three tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     torch.set_num_threads(parser.parse_args().threads)
@@ -123,6 +196,7 @@ def main() -> None:
     print(f"{torch.get_num_threads()} threads")
     fractions()
     growth()
+    parts()
 
 
 if __name__ == "__main__":
