@@ -1,12 +1,16 @@
 """What all tests share."""
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
 
 # The last digits depend on the number of threads, and what the docs show was made with one.
 os.environ["OMP_NUM_THREADS"] = "1"
+# A shell starts jobs in the background deaf to Ctrl-C, and so would be the commands under test.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = Path(__file__).resolve().parents[1]
 

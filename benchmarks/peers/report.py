@@ -224,7 +224,7 @@ def curve_table(result: dict[str, Any]) -> str:
     """All contestants on one set."""
     seconds, goal = result["seconds"], target(result)
     header = ["model", *(f"{share * seconds:g} s" for share in curves.BUDGETS), f"{seconds:g} s"]
-    header += ["lowest", "there on the way, s", "there by a budget, s"]
+    header += ["range", "lowest", "there on the way, s", "there by a budget, s"]
     header += ["rows per second", "peak memory, MB"]
     lines = []
     for contestant, entries in result["curves"].items():
@@ -239,6 +239,7 @@ def curve_table(result: dict[str, Any]) -> str:
             [
                 named(contestant),
                 *(_by(looks + budgets, column) for column in columns),
+                _range([nll for *_, nll in ends]),
                 f"{min(p.nll for p in looks + budgets):.4f}",
                 _seconds(reached(looks, goal)),
                 _seconds(reached(budgets, goal)),
@@ -259,6 +260,11 @@ def _by(points: list[Point], seconds: float) -> str:
     """The lowest NLL of those due at a time: the end of a longest run, or that of a budget."""
     there = [p.nll for p in points if abs(p.planned - seconds) < 1e-3 * seconds]
     return f"{min(there):.4f}" if there else "—"
+
+
+def _range(values: list[float]) -> str:
+    """How far the ends of the longest runs are apart."""
+    return f"{max(values) - min(values):.4f}" if len(values) > 1 else "—"
 
 
 def _seconds(value: float | None) -> str:
@@ -336,7 +342,8 @@ def curve_section(name: str, result: dict[str, Any]) -> str:
 
 READING = """Test NLL by seconds of training. A column of seconds is a whole run with that budget,
 and the last such column the end of the longest run, whose way is in the plot; a peer whose best
-trial had a constant rate has a run with a cosine there too, and the better counts. The clock runs
+trial had a constant rate has a run with a cosine there too, and the better counts. All are means
+over the repeats, and "range" is how far these are apart at the longest run's end. The clock runs
 in training steps alone: not while the test rows are looked at, nor in a first step that learns
 nothing, in which some libraries compile, nor in preparing the inducing points, which are the same
 for all. "There" is the lowest NLL of any peer at any look, by the test rows: "on the way" of the
