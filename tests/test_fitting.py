@@ -4,6 +4,7 @@ import io
 import math
 import re
 import sys
+import time
 from itertools import count
 
 import numpy as np
@@ -13,6 +14,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from quick import METHODS, blobs, quick
 
 from sepgp import kernels
+from sepgp.data.arrays import ArraySource
 from sepgp.optimizers import Adam
 from sepgp.progress import ProgressLine, duration
 from sepgp.training import (
@@ -128,8 +130,19 @@ def test_sites_settle_when_the_kernel_is_held(method, variance) -> None:
 @pytest.mark.parametrize("seconds", [0.013, 0.4, 1.0])
 def test_the_last_step_ends_within_the_time_budget(seconds) -> None:
     settings = Settings(max_iter=None, time_budget=10.0)
-    steps = next(k for k in count(1) if progress(settings, k, (k - 1) * seconds) >= 1)
+    steps = next(k for k in count(1) if progress(settings, k, (k - 1) * seconds, seconds) >= 1)
     assert 10 - 2 * seconds < steps * seconds <= 10
+
+
+def test_a_first_batch_that_comes_late_does_not_end_training(monkeypatch) -> None:
+    fetched = ArraySource.batches
+
+    def late(self, start=0):
+        time.sleep(0.4)
+        yield from fetched(self, start)
+
+    monkeypatch.setattr(ArraySource, "batches", late)
+    assert quick(max_iter=None, time_budget=1.0).fit(X, Y).n_iter_ > 5
 
 
 def test_time_budget_ends_training() -> None:

@@ -233,14 +233,15 @@ def train(
     begin, first = time.perf_counter() - seconds, state.iteration - len(history)
     with closing(source.batches(state.iteration)) as batches:
         for batch in batches:
-            done = progress(settings, state.iteration - first + 1, time.perf_counter() - begin)
+            number, elapsed = state.iteration - first + 1, time.perf_counter() - begin
+            done = progress(settings, number, elapsed, seconds_per_step(history))
             finished = done >= 1 or converged(settings, history, source)
             last = stop or finished
             rate, share = 0.0 if last else settings.learning_rate, 1.0
             if settings.decay:
                 rate *= 0.5 * (1 + math.cos(math.pi * min(done, 1.0)))
                 if source.batches_per_epoch > 1:
-                    steps = (state.iteration - first + 1) / done if done else 1.0
+                    steps = number / done if done else 1.0
                     share = inducing_rate(settings.learning_rate, steps) / settings.learning_rate
             xi, nll = state.xi, math.nan
             state, info = step(settings, hyper, state, batch, source.total_weight, rate, share)
@@ -280,7 +281,7 @@ def chosen(state: TrainingState) -> TrainingState:
     return state._replace(xi=best.xi, sites=Natural(best.Lambda, best.b))
 
 
-def progress(settings: Settings, iterations: int, seconds: float) -> float:
+def progress(settings: Settings, iterations: int, seconds: float, per_step: float = 0.0) -> float:
     """The part of the work that is done, up to 1, by whichever limit is nearer.
 
     Of the time budget, that is the part used up by this step, which is number `iterations` and
@@ -290,9 +291,15 @@ def progress(settings: Settings, iterations: int, seconds: float) -> float:
     if settings.max_iter is not None:
         done = iterations / settings.max_iter
     if settings.time_budget is not None:
-        taken = seconds / max(iterations - 1, 1)
-        done = max(done, (seconds + 2 * taken) / max(settings.time_budget, 1e-9))
+        done = max(done, (seconds + 2 * per_step) / max(settings.time_budget, 1e-9))
     return done
+
+
+def seconds_per_step(history: list[Record]) -> float:
+    """The mean of all steps but the first, which may have to wait for its rows; 0 if unknown."""
+    if len(history) < 2:
+        return 0.0
+    return (history[-1].seconds - history[0].seconds) / (len(history) - 1)
 
 
 def converged(settings: Settings, history: list[Record], source: Source) -> bool:
