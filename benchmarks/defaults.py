@@ -22,7 +22,7 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
 
 from sepgp import GPClassifier
-from sepgp.data.catalogue import CATALOGUE, load
+from sepgp.experiments.catalogue import CATALOGUE, load
 
 DATA = Path(os.environ.get("SEPGP_DATA", Path(__file__).parents[2] / "shared" / "data"))
 SETTINGS: dict[str, dict[str, Any]] = {

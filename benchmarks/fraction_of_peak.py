@@ -16,13 +16,13 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import torch
 
-from sepgp import training
 from sepgp.data.arrays import ArraySource
 from sepgp.data.scaling import identity
 from sepgp.gp.fitc import KernelMatrices, gram
 from sepgp.gp.hyperparameters import Hyperparameters
 from sepgp.gp.kernels import KERNELS
-from sepgp.memory import keep_freed_memory
+from sepgp.training import loop as training
+from sepgp.training.memory import keep_freed_memory
 
 DTYPES = (torch.float64, torch.float32)
 SIZES = ((50, 200), (200, 200), (50, 2000), (100, 2000), (200, 2000), (400, 2000), (1000, 2000))

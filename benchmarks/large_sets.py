@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.metrics import log_loss
 
 from sepgp import GPClassifier
-from sepgp.data.catalogue import load
+from sepgp.experiments.catalogue import load
 
 DATA = Path(os.environ.get("SEPGP_DATA", Path(__file__).parents[2] / "shared" / "data"))
 Split = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]

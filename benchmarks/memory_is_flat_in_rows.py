@@ -27,7 +27,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sepgp import GPClassifier
-from sepgp.training import Record
+from sepgp.training.loop import Record
 
 GROUP = 2**20
 BATCH = 5000

@@ -11,7 +11,7 @@ from large_sets import DATA, Split, mnist
 from sklearn.metrics import log_loss
 
 from sepgp import GPClassifier
-from sepgp.data.catalogue import load
+from sepgp.experiments.catalogue import load
 
 
 def nycflights13() -> Split:

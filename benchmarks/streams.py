@@ -19,7 +19,7 @@ from large_sets import airline
 from sklearn.metrics import log_loss
 
 from sepgp import GPClassifier
-from sepgp.data.catalogue import CATALOGUE
+from sepgp.experiments.catalogue import CATALOGUE
 
 
 def table(X: np.ndarray) -> pa.Table:

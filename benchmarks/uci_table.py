@@ -18,7 +18,7 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import StratifiedShuffleSplit
 
 from sepgp import GPClassifier
-from sepgp.data.catalogue import load
+from sepgp.experiments.catalogue import load
 
 SETS = ["australian", "breast", "crabs", "heart", "ionosphere", "pima", "sonar"]
 DATA = Path(os.environ.get("SEPGP_DATA", Path(__file__).parents[2] / "shared" / "data"))

@@ -12,8 +12,8 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from sepgp import InvalidData
-from sepgp.data import airline, catalogue, openml
-from sepgp.data.catalogue import CATALOGUE, load, rows_digest, store
+from sepgp.experiments import airline, catalogue, openml
+from sepgp.experiments.catalogue import CATALOGUE, load, rows_digest, store
 
 SMALL = {
     # rows, features, rows with y = 1

@@ -7,8 +7,8 @@ import sys
 import pytest
 
 from sepgp.cli.main import main
-from sepgp.data.catalogue import CATALOGUE
 from sepgp.experiments import cells, table1
+from sepgp.experiments.catalogue import CATALOGUE
 
 
 def run(capsys, *arguments):
@@ -84,7 +84,7 @@ def test_a_fault_of_ours_is_one_line_too(capsys, monkeypatch):
     def fail(path):
         raise KeyError("x")
 
-    monkeypatch.setattr("sepgp.models.load", fail)
+    monkeypatch.setattr("sepgp.files.model.load", fail)
     sentence = complaint(capsys, "info", "m.sepgp")
     assert "KeyError at " in sentence
     assert "test_cli.py:" in sentence

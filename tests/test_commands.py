@@ -19,9 +19,9 @@ from scipy.special import log_ndtr, ndtr
 from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 
 import sepgp
-from sepgp import metrics
 from sepgp.data.parts import Part
 from sepgp.data.rows import open_rows
+from sepgp.evaluation import metrics
 
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "120"}
 

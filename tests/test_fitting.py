@@ -15,9 +15,7 @@ from quick import METHODS, blobs, quick
 
 from sepgp import kernels
 from sepgp.data.arrays import ArraySource
-from sepgp.optimizers import Adam
-from sepgp.progress import ProgressLine, duration
-from sepgp.training import (
+from sepgp.training.loop import (
     MAX_SITE_STEP,
     WANDER,
     Record,
@@ -26,6 +24,8 @@ from sepgp.training import (
     progress,
     site_step,
 )
+from sepgp.training.optimizers import Adam
+from sepgp.training.progress import ProgressLine, duration
 
 EVERY_METHOD = pytest.mark.parametrize("method", METHODS)
 X, Y = blobs()

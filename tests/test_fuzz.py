@@ -20,10 +20,11 @@ from quick import assert_one_sentence, blobs, quick
 from safetensors.torch import save_file
 
 import sepgp
-from sepgp import InvalidData, InvalidParameter, kernels, persistence
+from sepgp import InvalidData, InvalidParameter, kernels
 from sepgp.cli.info import _facts
 from sepgp.data.encoding import Number, Time
-from sepgp.relevance import relevance
+from sepgp.evaluation.relevance import relevance
+from sepgp.files import tensors as persistence
 
 X, Y = blobs(40)
 

@@ -13,9 +13,9 @@ from conftest import ROOT
 from numpy.testing import assert_array_equal
 from quick import assert_one_sentence, blobs, quick
 
-from sepgp import memory
 from sepgp.data import stream
 from sepgp.errors import NotEnoughMemory
+from sepgp.training import memory
 
 
 def test_memory_is_flat_in_rows() -> None:

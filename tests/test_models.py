@@ -16,8 +16,9 @@ from quick import METHODS, assert_one_sentence, blobs, quick
 from safetensors.torch import load_file, save_file
 
 import sepgp
-from sepgp import InvalidData, InvalidParameter, kernels, persistence
+from sepgp import InvalidData, InvalidParameter, kernels
 from sepgp.errors import WriteFailed
+from sepgp.files import tensors as persistence
 
 X, Y = blobs()
 PROBE = np.random.default_rng(1).normal(1, 3, size=(50, 2))

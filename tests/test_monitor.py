@@ -9,13 +9,15 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from quick import METHODS, assert_one_sentence, blobs, quick
 
-from sepgp import InvalidData, monitor, training
+from sepgp import InvalidData
 from sepgp.data import prepared, stream
 from sepgp.data.parts import Part, lots
 from sepgp.data.rows import ArrayRows, open_rows
 from sepgp.gp.fitc import Natural
 from sepgp.inference import ep
-from sepgp.monitor import Monitor
+from sepgp.training import loop as training
+from sepgp.training import monitor
+from sepgp.training.monitor import Monitor
 
 X, Y = blobs(200)
 SHARE = 0.3

@@ -24,15 +24,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from sepgp import training
 from sepgp.data.batch import Batch
 from sepgp.gp.cholesky import JITTER, MAX_JITTER, safe_cholesky
 from sepgp.gp.direct import direct
 from sepgp.gp.fitc import FITC
 from sepgp.gp.whitened import whitened
 from sepgp.inference.batch import Targets
-from sepgp.inference.probit import match
-from sepgp.optimizers import Adam, Sign
+from sepgp.likelihoods.probit import match
+from sepgp.training import loop as training
+from sepgp.training.optimizers import Adam, Sign
 
 EVERY_METHOD = pytest.mark.parametrize("method", METHODS)
 EVERY_DTYPE = pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)

@@ -6,8 +6,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from quick import METHODS, blobs, quick
 
-from sepgp import online
 from sepgp.data.prepared import ArrayData
+from sepgp.training import online
 
 EVERY_METHOD = pytest.mark.parametrize("method", METHODS)
 

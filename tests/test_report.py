@@ -22,14 +22,14 @@ from sepgp import InvalidData, kernels, report
 from sepgp.data.arrays import merged
 from sepgp.data.rows import ArrayRows
 from sepgp.errors import WriteFailed
-from sepgp.metrics import BINS
-from sepgp.relevance import relevance
+from sepgp.evaluation.metrics import BINS
+from sepgp.evaluation.relevance import relevance
+from sepgp.evaluation.tally import THRESHOLDS, Tally
+from sepgp.evaluation.uncertainty import uncertainty
 from sepgp.report.columns import columns, moment, number
 from sepgp.report.dependence import curve, decision_map, grid
 from sepgp.report.findings import SHOWN, findings
 from sepgp.report.posterior import draw, probabilities, unlearned
-from sepgp.report.tally import THRESHOLDS, Tally
-from sepgp.report.uncertainty import uncertainty
 
 HOSTILE = "</script><script>alert('column')</script>"
 YES, NO = '<b>yes</b> & "so"', "no"

@@ -8,9 +8,9 @@ from numpy.testing import assert_allclose
 from typer.testing import CliRunner
 
 import sepgp
-from sepgp import persistence
 from sepgp.cli.main import app
-from sepgp.models import VERSION
+from sepgp.files import tensors as persistence
+from sepgp.files.model import VERSION
 
 SAMPLES = Path(__file__).parent / "samples"
 VERSIONS = range(1, VERSION + 1)

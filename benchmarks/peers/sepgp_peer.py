@@ -17,8 +17,8 @@ from sepgp.gp.fitc import Natural
 from sepgp.gp.hyperparameters import Hyperparameters
 from sepgp.gp.kernels import named
 from sepgp.gp.predictor import predict, predictor
-from sepgp.memory import keep_freed_memory
-from sepgp.optimizers import OPTIMIZERS
+from sepgp.training.memory import keep_freed_memory
+from sepgp.training.optimizers import OPTIMIZERS
 
 LOOK_CHUNK = 5_000
 """Rows at a time when the test rows are looked at."""

@@ -7,8 +7,8 @@ from sepgp.errors import InvalidData, InvalidParameter
 
 if TYPE_CHECKING:
     from sepgp.classifier import GPClassifier
+    from sepgp.files.model import load
     from sepgp.gp import kernels
-    from sepgp.models import load
 
 __all__ = ["GPClassifier", "InvalidData", "InvalidParameter", "kernels", "load"]
 __version__ = "0.1.0.dev0"
@@ -21,5 +21,5 @@ def __getattr__(name: str) -> Any:
     if name == "kernels":
         return importlib.import_module("sepgp.gp.kernels")
     if name == "load":
-        return importlib.import_module("sepgp.models").load
+        return importlib.import_module("sepgp.files.model").load
     raise AttributeError(f"module 'sepgp' has no attribute {name!r}")

@@ -15,8 +15,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from sepgp import inputs, memory, online, training, validation
-from sepgp.checkpoint import Checkpoint
+from sepgp import inputs, validation
 from sepgp.data.batch import MINIBATCH, aligned
 from sepgp.data.encoding import Encoding
 from sepgp.data.prepared import ArrayData, Data
@@ -27,9 +26,12 @@ from sepgp.gp.hyperparameters import Hyperparameters
 from sepgp.gp.inducing import start_points
 from sepgp.gp.kernels import Kernel, named
 from sepgp.gp.predictor import Predictor, predict, predictor
-from sepgp.monitor import Monitor
-from sepgp.optimizers import OPTIMIZERS
-from sepgp.progress import ProgressLine
+from sepgp.training import loop as training
+from sepgp.training import memory, online
+from sepgp.training.checkpoint import Checkpoint
+from sepgp.training.monitor import Monitor
+from sepgp.training.optimizers import OPTIMIZERS
+from sepgp.training.progress import ProgressLine
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
 CHUNK = 4096
@@ -69,7 +71,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     learning_rate : float or None
         Of the optimiser at the start; with "adam" it falls to 0 along a half cosine. None takes
         0.2, and with "sign" 0.01. In minibatches, whose gradients are noisy, inducing points move
-        at 0.1 or less: see `sepgp.training.inducing_rate`.
+        at 0.1 or less: see `sepgp.training.loop.inducing_rate`.
     optimizer : one of "adam", "sign"
         "sign" is the batch rule of the paper's authors: a step size per parameter.
     site_step : "paper", "average" or a float
@@ -101,7 +103,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         Precision of the work on rows. Work on m × m matrices is always in float64, and so is
         training on few rows, up to 2,000 in one batch, where float32 would gain nothing.
     callbacks : sequence of callables or None
-        Each is called after every step with a `sepgp.training.Record`; training stops when one
+        Each is called after every step with a `sepgp.training.loop.Record`; training stops when one
         returns True.
     forgetting : float
         The factor, above 0 and at most 1, by which each block of `partial_fit` multiplies the
@@ -134,7 +136,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     n_iter_ : int
         Steps of the last training.
     history_ : dict of arrays, each of shape (n_iter_,)
-        A table with a row per step: see `sepgp.training.Record`.
+        A table with a row per step: see `sepgp.training.loop.Record`.
     """
 
     def __init__(
@@ -485,8 +487,8 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         return self._predict(X, label)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model to a file, which `sepgp.load` reads; see `sepgp.models`."""
-        from sepgp.models import save
+        """Write the fitted model to a file, which `sepgp.load` reads; see `sepgp.files.model`."""
+        from sepgp.files.model import save
 
         save(self, path)
 

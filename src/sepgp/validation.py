@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from sepgp.errors import InvalidData, InvalidParameter
 from sepgp.gp.kernels import AUTO, KERNELS, Kernel
-from sepgp.optimizers import OPTIMIZERS
+from sepgp.training.optimizers import OPTIMIZERS
 
 
 def one_of(name: str, value: object, choices: Sequence[str]) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from sepgp import GPClassifier
-from sepgp.models import VERSION
+from sepgp.files.model import VERSION
 
 HERE = Path(__file__).parent
 

@@ -31,7 +31,7 @@ def fetch(
     \b
     sepgp data fetch heart --data DIR
     """
-    from sepgp.data.openml import fetch
+    from sepgp.experiments.openml import fetch
 
     typer.echo(fetch(name, data))
 
@@ -47,7 +47,7 @@ def airline(
     \b
     sepgp data airline 2008.csv.bz2 plane-data.csv --data DIR
     """
-    from sepgp.data.airline import build
+    from sepgp.experiments.airline import build
 
     typer.echo(build(flights, planes, data))
 
@@ -58,7 +58,7 @@ def _list(folder: Path | None) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from sepgp.data.catalogue import CATALOGUE, command
+    from sepgp.experiments.catalogue import CATALOGUE, command
 
     place = folder or os.environ.get("SEPGP_DATA")
     table = Table("name", "rows", "features", "here", "y = 1, source and licence", box=None)

@@ -11,7 +11,7 @@ from sepgp.cli.stdin import readable
 
 if TYPE_CHECKING:
     from sepgp.classifier import GPClassifier
-    from sepgp.metrics import Estimate
+    from sepgp.evaluation.metrics import Estimate
 
 NAMES = {
     "nll": "negative log-likelihood",
@@ -39,7 +39,7 @@ def evaluate(
     sepgp evaluate loans.sepgp new-loans.csv --json | jq .nll.value
     """
     from sepgp.data.rows import open_rows
-    from sepgp.models import load
+    from sepgp.files.model import load
 
     fitted = load(model)
     names = getattr(fitted, "feature_names_in_", None)
@@ -53,7 +53,7 @@ def show(model: "GPClassifier", rows: Any, json: bool, quiet: bool, about: str =
     import numpy as np
 
     from sepgp.errors import InvalidData
-    from sepgp.metrics import metrics
+    from sepgp.evaluation.metrics import metrics
 
     logs, labels, weights = [], [], []
     for block in rows.blocks():

@@ -26,7 +26,7 @@ def report(
     """
     from rich.console import Console
 
-    from sepgp.models import load
+    from sepgp.files.model import load
     from sepgp.report import write
 
     fitted = load(model)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from sepgp.classifier import GPClassifier
-    from sepgp.training import Record
+    from sepgp.training.loop import Record
 
 
 def code(number: int) -> int:

@@ -138,7 +138,7 @@ def update(
     \b
     sepgp update flights.sepgp today.parquet
     """
-    from sepgp.models import load
+    from sepgp.files.model import load
 
     fitted = load(model)
     writable(out or model)
@@ -193,7 +193,7 @@ def _how_to_go_on(model: "GPClassifier", checkpoint: Path | None) -> str:
 
 def _check(checkpoint: Path, resume: bool) -> None:
     """Refuse to go on from nothing, and to begin anew where a run was not finished."""
-    from sepgp.checkpoint import Checkpoint
+    from sepgp.training.checkpoint import Checkpoint
 
     if checkpoint.exists() == resume:
         return

@@ -10,7 +10,6 @@ import torch
 from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
-from sepgp import training
 from sepgp.data.arrays import ArraySource
 from sepgp.data.scaling import Floats, standardization
 from sepgp.experiments.splits import Split
@@ -19,7 +18,8 @@ from sepgp.gp.hyperparameters import Hyperparameters
 from sepgp.gp.inducing import start_points
 from sepgp.gp.kernels import RBF
 from sepgp.gp.predictor import predict, predictor
-from sepgp.memory import keep_freed_memory
+from sepgp.training import loop as training
+from sepgp.training.memory import keep_freed_memory
 
 CHUNK = 2_000
 """Test rows predicted at a time."""

@@ -72,9 +72,9 @@ def curve(
     """One run: points of its curve, what its sites hold, and the most memory it took."""
     import numpy as np
 
-    from sepgp import training
     from sepgp.experiments.curves import learning_curve, peak_memory
     from sepgp.experiments.splits import large_split
+    from sepgp.training import loop as training
 
     name, _, whole = panel.partition("-")
     split = large_split(name, data)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sepgp.data.catalogue import load
+from sepgp.experiments.catalogue import load
 
 TEST_ROWS = 10_000
 

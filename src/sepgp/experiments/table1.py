@@ -73,7 +73,7 @@ def fit(
     from sklearn.model_selection import ShuffleSplit
 
     from sepgp.classifier import GPClassifier
-    from sepgp.data.catalogue import load
+    from sepgp.experiments.catalogue import load
     from sepgp.experiments.splits import mean_nll
     from sepgp.gp.kernels import RBF
 

@@ -5,8 +5,8 @@ import torch
 from sepgp.gp.fitc import FITC
 from sepgp.inference.batch import Targets
 from sepgp.inference.evidence import Info, finite
-from sepgp.inference.probit import match
 from sepgp.inference.sep import State, init
+from sepgp.likelihoods.probit import match
 
 __all__ = ["State", "init", "step"]
 

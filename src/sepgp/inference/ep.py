@@ -15,7 +15,7 @@ from torch import Tensor
 from sepgp.gp.fitc import FITC, Natural, coordinate_sum
 from sepgp.inference.batch import Targets
 from sepgp.inference.evidence import Info, finite
-from sepgp.inference.probit import match
+from sepgp.likelihoods.probit import match
 
 
 class State(NamedTuple):

@@ -5,7 +5,7 @@ import torch
 from sepgp.gp.fitc import FITC, Natural
 from sepgp.inference.batch import Targets
 from sepgp.inference.evidence import Info, finite
-from sepgp.inference.probit import match
+from sepgp.likelihoods.probit import match
 
 State = Natural
 """The tied site φ̃(u) = exp(−½ uᵀΛu + bᵀu): O(m²) numbers, however many rows there are."""

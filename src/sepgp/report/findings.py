@@ -15,13 +15,13 @@ from sepgp.data.rows import Rows as Source
 from sepgp.data.scaling import Floats
 from sepgp.data.survey import Sample, unlabelled
 from sepgp.errors import InvalidData
-from sepgp.metrics import Estimate, metrics
-from sepgp.relevance import relevance
+from sepgp.evaluation.metrics import Estimate, metrics
+from sepgp.evaluation.relevance import relevance
+from sepgp.evaluation.tally import Tally
+from sepgp.evaluation.uncertainty import Uncertainty, uncertainty
 from sepgp.report.columns import Column, Rows, columns, joined
 from sepgp.report.dependence import DRAWS, Curve, Map, curve, decision_map, grid
 from sepgp.report.posterior import draw
-from sepgp.report.tally import Tally
-from sepgp.report.uncertainty import Uncertainty, uncertainty
 
 CURVES = 9
 """Columns whose curves are drawn."""

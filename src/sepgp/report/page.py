@@ -20,12 +20,12 @@ from sepgp import __version__, inputs
 from sepgp.classifier import GPClassifier
 from sepgp.data.rows import is_table
 from sepgp.errors import InvalidParameter, WriteFailed, reason
-from sepgp.metrics import BINS, Estimate
+from sepgp.evaluation.metrics import BINS, Estimate
+from sepgp.evaluation.tally import Tally
 from sepgp.report import plots
 from sepgp.report.columns import columns, count, shown
 from sepgp.report.findings import Findings, UncertainRows, findings
 from sepgp.report.svg import shortened
-from sepgp.report.tally import Tally
 
 VALUES = 4
 """Columns that a list of rows shows, the most relevant ones."""

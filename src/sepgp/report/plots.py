@@ -7,10 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sepgp.data.scaling import Floats
+from sepgp.evaluation.tally import Tally
 from sepgp.report.columns import Column, Rows, count, moment, number, values
 from sepgp.report.dependence import Curve, Map, Value
 from sepgp.report.svg import Plot, shares, shortened, ticks
-from sepgp.report.tally import Tally
 
 MOST_POINTS = 300
 """Of a line."""

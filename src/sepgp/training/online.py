@@ -7,9 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from sepgp import inputs, training
+from sepgp import inputs
 from sepgp.data.prepared import ArrayData
 from sepgp.data.scaling import Floats
+from sepgp.training import loop as training
 
 if TYPE_CHECKING:
     from sepgp.classifier import GPClassifier

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from sepgp import persistence
 from sepgp.errors import InvalidData, InvalidParameter, brief
-from sepgp.monitor import Best
+from sepgp.files import tensors as persistence
+from sepgp.training.monitor import Best
 
 if TYPE_CHECKING:
-    from sepgp.training import Record, TrainingState
+    from sepgp.training.loop import Record, TrainingState
 
 FORMAT = "sepgp checkpoint 2"
 
@@ -107,7 +107,7 @@ class Checkpoint:
         Without a file: the state as it is, written at once, so that a place that cannot be written
         to is found before any work is done.
         """
-        from sepgp.training import Record
+        from sepgp.training.loop import Record
 
         if self._header is None:
             self.save(state, [], 0.0)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from sepgp.data.scaling import Floats
-from sepgp.metrics import BINS
+from sepgp.evaluation.metrics import BINS
 
 THRESHOLDS: Floats = np.arange(1, 1000) / 1000
 """Where the reader can put the threshold."""

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from sepgp.checkpoint import Checkpoint
 from sepgp.data.batch import Batch
 from sepgp.gp.direct import direct
 from sepgp.gp.fitc import FITC, KernelMatrices, Natural
@@ -19,9 +18,10 @@ from sepgp.gp.whitened import whitened
 from sepgp.inference import adf, ep, sep
 from sepgp.inference.batch import Targets
 from sepgp.inference.evidence import Info
-from sepgp.memory import keep_freed_memory
-from sepgp.monitor import Best, Monitor
-from sepgp.optimizers import OPTIMIZERS
+from sepgp.training.checkpoint import Checkpoint
+from sepgp.training.memory import keep_freed_memory
+from sepgp.training.monitor import Best, Monitor
+from sepgp.training.optimizers import OPTIMIZERS
 
 Sites = sep.State | ep.State
 MAX_SITE_STEP = 0.5

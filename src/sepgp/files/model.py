@@ -10,19 +10,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sepgp import __version__, persistence, validation
+from sepgp import __version__, validation
 from sepgp.classifier import GPClassifier
 from sepgp.data.batch import aligned
 from sepgp.data.encoding import encoding_from_json
 from sepgp.data.scaling import Scaling
 from sepgp.errors import InvalidData, InvalidParameter, brief, reason
+from sepgp.files import tensors as persistence
 from sepgp.gp import kernels
 from sepgp.gp.fitc import Natural
 from sepgp.gp.kernels import Kernel
 from sepgp.gp.predictor import Predictor, posterior
 from sepgp.inference import sep
-from sepgp.optimizers import OPTIMIZERS
-from sepgp.training import Record
+from sepgp.training.loop import Record
+from sepgp.training.optimizers import OPTIMIZERS
 
 FORMAT, VERSION = "sepgp model", 2
 NOT_KEPT = ("callbacks", "checkpoint", "device", "random_state", "verbose", "warm_start")

@@ -6,7 +6,7 @@ import sys
 import time
 from typing import TextIO
 
-from sepgp.training import Record, Settings, Source, progress
+from sepgp.training.loop import Record, Settings, Source, progress
 
 
 class ProgressLine:

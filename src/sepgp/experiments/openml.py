@@ -7,8 +7,8 @@ from urllib.error import URLError
 
 import numpy as np
 
-from sepgp.data.catalogue import CATALOGUE, DataSet, described, store
 from sepgp.errors import InvalidData
+from sepgp.experiments.catalogue import CATALOGUE, DataSet, described, store
 
 
 def fetch(name: str, folder: str | os.PathLike[str] | None = None) -> Path:

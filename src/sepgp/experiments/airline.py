@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sepgp.data.catalogue import described, store
 from sepgp.errors import InvalidData
+from sepgp.experiments.catalogue import described, store
 
 YEAR = 2008
 MONTHS = range(1, 5)

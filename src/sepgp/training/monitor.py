@@ -12,7 +12,7 @@ from sepgp.gp.hyperparameters import Hyperparameters
 from sepgp.gp.predictor import Predictor, predict, predictor
 
 if TYPE_CHECKING:
-    from sepgp.training import Sites, Source
+    from sepgp.training.loop import Sites, Source
 
 EVERY = 50
 """Steps from one measurement to the next."""
