@@ -1,6 +1,7 @@
 """Small random problems, the methods under one signature, and dense references in u-space."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -11,14 +12,16 @@ from scipy.special import log_ndtr
 from torch import Tensor
 
 from sepgp.gp.direct import direct
-from sepgp.gp.fitc import FITC, KernelMatrices, Natural
-from sepgp.gp.hyperparameters import Hyperparameters
+from sepgp.gp.fitc import FITC
+from sepgp.gp.hyperparameters import Hyperparameters, pull_back
 from sepgp.gp.kernels import RBF, Kernel
+from sepgp.gp.natural import Natural
 from sepgp.gp.predictor import predict, predictor
 from sepgp.gp.whitened import whitened
-from sepgp.inference import adf, ep, sep
-from sepgp.inference.batch import Targets
-from sepgp.inference.evidence import Info
+from sepgp.inference import ep
+from sepgp.inference import method as methods
+from sepgp.inference.evidence import Factors, Info, report
+from sepgp.likelihoods import Probit
 
 Array = NDArray[np.float64]
 
@@ -89,6 +92,19 @@ def hyperparameters(kernel: Kernel, Z: Tensor) -> Hyperparameters:
     return Hyperparameters(kernel, Z)
 
 
+class KernelMatrices(NamedTuple):
+    """What the kernel says about the inducing points and a batch of b rows."""
+
+    Kmm: Tensor
+    Kmb: Tensor
+    kdiag: Tensor
+
+
+def kernel_matrices(hyper: Hyperparameters, xi: Tensor, X: Tensor) -> KernelMatrices:
+    """All kernel matrices at ξ, differentiable in it."""
+    return KernelMatrices(hyper.Kmm(xi), *hyper.Kmb(xi, X))
+
+
 def detach(matrices: KernelMatrices) -> KernelMatrices:
     """The matrices without their graph."""
     return KernelMatrices(*(matrix.detach() for matrix in matrices))
@@ -97,18 +113,22 @@ def detach(matrices: KernelMatrices) -> KernelMatrices:
 # --- the methods under one signature ----------------------------------------------------------
 
 
-class Method(NamedTuple):
-    """`init(m, n)` and `step(state, fitc, batch, **options)`."""
+class Form(NamedTuple):
+    """A method in batch or minibatch form."""
 
-    init: Callable[..., Any]
-    step: Callable[..., tuple[Any, Info]]
+    name: str
+    minibatch: bool
+
+    def init(self, m: int, n: int) -> Any:
+        """Sites that say nothing yet."""
+        return methods.METHODS[self.name].init(m, n, self.minibatch)
 
 
 METHODS = {
-    "sep": Method(lambda m, n: sep.init(m), sep.step),
-    "adf": Method(lambda m, n: adf.init(m), adf.step),
-    "ep batch": Method(partial(ep.init, minibatch=False), ep.step),
-    "ep minibatch": Method(partial(ep.init, minibatch=True), ep.step),
+    "sep": Form("sep", True),
+    "adf": Form("adf", True),
+    "ep batch": Form("ep", False),
+    "ep minibatch": Form("ep", True),
 }
 
 
@@ -117,14 +137,50 @@ class Outcome(NamedTuple):
 
     state: Any
     info: Info
-    gradient: Tensor
-    """∂ log Z_q/∂ξ."""
     fitc: FITC
+
+    @property
+    def gradient(self) -> Tensor:
+        """∂ log Z_q/∂ξ."""
+        return self.info.gradient
 
     @property
     def natural(self) -> Natural:
         """Λ and b of the sites."""
         return Natural(self.state.Lambda, self.state.b)
+
+
+def chunk(
+    fitc: FITC, matrices: KernelMatrices, batch: Problem, rows: Tensor | None, xi: Tensor
+) -> methods.Chunk:
+    """The rows of a batch as the methods see them."""
+    Kmb, kdiag = matrices.Kmb, matrices.kdiag
+    seen = fitc.rows(
+        Kmb.detach(), kdiag.detach(), lambda *adjoints: pull_back(xi, (Kmb, kdiag), adjoints)
+    )
+    return seen, Factors(Probit(), batch.y, batch.weight, rows)
+
+
+def step(
+    method: str,
+    state: Any,
+    fitc: FITC,
+    n: float,
+    chunks: Sequence[methods.Chunk],
+    pull: Callable[[Tensor], Tensor],
+    rho: float | None = None,
+    damping: float | None = None,
+) -> tuple[Any, Info]:
+    """A step without hyper-parameters that move; ρ is s/n if it is not given."""
+    chosen = methods.METHODS[METHODS[method].name]
+    if damping is not None:
+        chosen = replace(chosen, sums=partial(ep.sums, damping=damping))
+    prepared, total = methods.add_up(chosen, state, fitc, n, chunks)
+    info = report(prepared, total, pull)
+    if not info.ok:
+        return state, info
+    rho = min(1.0, total.weight / n) if rho is None else rho
+    return chosen.update(state, prepared, total, rho), info
 
 
 def run(
@@ -142,18 +198,24 @@ def run(
     **options: float,
 ) -> Outcome:
     """Some steps with the batch `rows` of a problem, all of them by default."""
-    init, step = METHODS[method]
-    state = init(len(p.Z), len(p.y)) if state is None else state
+    state = METHODS[method].init(len(p.Z), len(p.y)) if state is None else state
     batch = p if rows is None else p.take(rows)
-    targets = Targets(batch.y, batch.weight, rows, float(p.weight.sum()) if n is None else n)
-    xi = (hyper.start if xi is None else xi).clone().requires_grad_()
-    matrices = hyper.matrices(xi, batch.X)
     basis = basis or (direct if batch.X.dtype == torch.float64 else whitened)
-    fitc = basis(detach(matrices), jitter)
+    xi = (hyper.start if xi is None else xi).clone().requires_grad_()
+    n = float(p.weight.sum()) if n is None else n
     for _ in range(steps):
-        state, info = step(state, fitc, targets, **options)
+        matrices = kernel_matrices(hyper, xi, batch.X)
+        with torch.no_grad():
+            fitc = basis(matrices.Kmm.detach(), jitter)
+            chunks = [chunk(fitc, matrices, batch, rows, xi)]
+            pull = partial(_pull_Kmm, xi, matrices.Kmm)
+            state, info = step(method, state, fitc, n, chunks, pull, **options)
     assert info.ok
-    return Outcome(state, info, hyper.gradient(matrices, xi, info.adjoints), fitc)
+    return Outcome(state, info, fitc)
+
+
+def _pull_Kmm(xi: Tensor, Kmm: Tensor, adjoint: Tensor) -> Tensor:
+    return pull_back(xi, (Kmm,), (adjoint,))
 
 
 def latent(
@@ -161,7 +223,7 @@ def latent(
 ) -> tuple[Tensor, Tensor]:
     """Predictive mean and variance of f at the rows X."""
     kernel, Z = hyper.model(hyper.start)
-    matrices = hyper.matrices(hyper.start, X)
+    matrices = kernel_matrices(hyper, hyper.start, X)
     with torch.no_grad():
         folded = predictor(kernel, Z, outcome.natural, jitter)
     return predict(folded, matrices.Kmb, matrices.kdiag)

@@ -7,12 +7,14 @@ import pytest
 import torch
 from helpers import (
     METHODS,
+    KernelMatrices,
     Outcome,
     Problem,
     assert_close,
     assert_same,
     exact_ep,
     hyperparameters,
+    kernel_matrices,
     latent,
     log_Z_quadrature,
     problem,
@@ -20,7 +22,6 @@ from helpers import (
     run,
 )
 
-from sepgp.gp.fitc import KernelMatrices
 from sepgp.gp.kernels import RBF, White
 
 EVERY_METHOD = pytest.mark.parametrize("method", METHODS)
@@ -37,7 +38,7 @@ def test_ep_with_all_rows_as_inducing_points_is_exact_ep(seed: int) -> None:
     outcome = run("ep batch", hyper, p, steps=150)
     mean, var = latent(outcome, hyper, p.X)
 
-    K = hyper.matrices(hyper.start, p.X).Kmm.numpy()
+    K = kernel_matrices(hyper, hyper.start, p.X).Kmm.numpy()
     exact = exact_ep(K, p.y.numpy())
     tight = {"rtol": 1e-6, "atol": 1e-6}
     assert_close(mean, exact.mean, **tight)
@@ -53,7 +54,7 @@ def test_evidence_of_one_row_is_exact(method: str, label: float) -> None:
     steps = 1 if method == "adf" else 5  # ADF would count the row five times
     outcome = run(method, hyper, p, steps=steps)
     assert_close(outcome.info.log_evidence, math.log(0.5))
-    exact = log_Z_quadrature(hyper.matrices(hyper.start, p.X), p.y)
+    exact = log_Z_quadrature(kernel_matrices(hyper, hyper.start, p.X), p.y)
     assert_close(outcome.info.log_evidence, exact)
 
 
@@ -66,7 +67,7 @@ def test_evidence_of_few_rows_is_near_quadrature(
     """Neither is exact beyond one row: over 20 seeds EP was off by up to .004, SEP by .11."""
     p = problem(n, 2, seed=seed)
     hyper = rbf(p.Z)
-    matrices = hyper.matrices(hyper.start, p.X)
+    matrices = kernel_matrices(hyper, hyper.start, p.X)
     exact = log_Z_quadrature(matrices, p.y)
     assert_close(exact, log_orthant(matrices, p.y), rtol=0.0, atol=1e-8)
     outcome = run(method, hyper, p, steps=100)

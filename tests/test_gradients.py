@@ -10,19 +10,20 @@ import torch
 from helpers import (
     METHODS,
     Gaussian,
+    KernelMatrices,
     Problem,
     assert_close,
     assert_close_to_scale,
     dense_log_Z,
     gaussian,
     hyperparameters,
+    kernel_matrices,
     log_g,
     problem,
     run,
 )
 from torch import Tensor, nn
 
-from sepgp.gp.fitc import KernelMatrices
 from sepgp.gp.hyperparameters import Hyperparameters
 from sepgp.gp.kernels import (
     RBF,
@@ -222,10 +223,12 @@ def test_gradient_of_log_evidence_is_that_of_the_surrogate(method: str, name: st
     hyper = hyperparameters(KERNELS[name](), p.Z)
     c = case(method, hyper, p)
     y, weight = c.batch.y, c.batch.weight
-    Lambda, b, cavity, _ = sites_and_cavities(method, c, hyper.matrices(hyper.start, c.batch.X))
+    Lambda, b, cavity, _ = sites_and_cavities(
+        method, c, kernel_matrices(hyper, hyper.start, c.batch.X)
+    )
 
     def surrogate(xi: Tensor) -> Tensor:
-        matrices = hyper.matrices(xi, c.batch.X)
+        matrices = kernel_matrices(hyper, xi, c.batch.X)
         rows = (weight * dense_log_Z(matrices, y, cavity)).sum()
         return relative_g(matrices.Kmm, Lambda, b) + c.n / weight.sum() * rows
 
@@ -241,7 +244,7 @@ def test_log_evidence_is_the_dense_formula(method: str) -> None:
     p = problem(12, 3, d=4)
     hyper = hyperparameters(RBF(1.5, 2.0), p.Z)
     c = case(method, hyper, p)
-    matrices = hyper.matrices(hyper.start, c.batch.X)
+    matrices = kernel_matrices(hyper, hyper.start, c.batch.X)
     Lambda, b, cavity, g_cavity = sites_and_cavities(method, c, matrices)
     g = log_g(torch.linalg.inv(matrices.Kmm) + Lambda, b)
     weight = c.batch.weight
@@ -258,7 +261,7 @@ def test_ep_gradient_is_total_at_the_fixed_point() -> None:
     hyper = hyperparameters(RBF(1.5, 2.0), p.Z)
 
     def converged(xi: Tensor):
-        state = ep.init(3, 12, minibatch=False)
+        state = ep.init(3, 12, False)
         return run("ep batch", hyper, p, 80, state=state, xi=xi)
 
     expected = central_differences(lambda xi: converged(xi).info.log_evidence, hyper.start)

@@ -14,6 +14,7 @@ from helpers import (
     assert_close_to_scale,
     assert_same,
     detach,
+    kernel_matrices,
     latent,
     problem,
     rbf,
@@ -22,6 +23,7 @@ from helpers import (
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sepgp.inference.batch import Targets
 from torch import Tensor
 
 from sepgp.data.batch import Batch
@@ -29,7 +31,6 @@ from sepgp.gp.cholesky import JITTER, MAX_JITTER, safe_cholesky
 from sepgp.gp.direct import direct
 from sepgp.gp.fitc import FITC
 from sepgp.gp.whitened import whitened
-from sepgp.inference.batch import Targets
 from sepgp.likelihoods.probit import match
 from sepgp.training import loop as training
 from sepgp.training.optimizers import Adam, Sign
@@ -160,7 +161,7 @@ def test_float32_rows_agree_with_float64(method: str) -> None:
     hyper = rbf(p.Z)
     double, single = (run(method, hyper, q, 5) for q in (p, p.to(torch.float32)))
     assert single.fitc.V.dtype == torch.float32
-    fitc = whitened(detach(hyper.matrices(hyper.start, p.X)), jitter=0.0)
+    fitc = whitened(detach(kernel_matrices(hyper, hyper.start, p.X)), jitter=0.0)
     posteriors = [fitc.posterior(fitc.to_coordinates(o.natural)) for o in (single, double)]
     size = tolerance(torch.float32)["rtol"]
     assert_close_to_scale(posteriors[0].mean, posteriors[1].mean, size)
@@ -214,7 +215,7 @@ def test_step_with_nan_leaves_the_state_alone(
     hyper = rbf(p.Z)
     state = run(method, hyper, p, 2).state
     before = [None if t is None else t.clone() for t in state]
-    matrices = detach(hyper.matrices(hyper.start, p.X))
+    matrices = detach(kernel_matrices(hyper, hyper.start, p.X))
     poisoned = getattr(matrices, which).clone()
     poisoned[-1] = torch.nan
     fitc = basis(matrices._replace(**{which: poisoned}))
@@ -321,7 +322,7 @@ def test_ep_skips_and_counts_rows_with_an_improper_cavity(method: str) -> None:
     state = run(method, hyper, p).state  # for the directions
     nu = torch.tensor([8.0, -7.0, 0.1, 0.1, 0.1, 0.1]).double()
     mu = torch.full((6,), 0.2).double()
-    upsilon = torch.linalg.solve(*hyper.matrices(hyper.start, p.X)[:2])
+    upsilon = torch.linalg.solve(*kernel_matrices(hyper, hyper.start, p.X)[:2])
     state = state._replace(
         Lambda=(upsilon * nu) @ upsilon.T, b=upsilon @ mu, nu=nu.clone(), mu=mu.clone()
     )

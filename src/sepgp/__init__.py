@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 from sepgp.errors import InvalidData, InvalidParameter
 
 if TYPE_CHECKING:
-    from sepgp.classifier import GPClassifier
-    from sepgp.files.model import load
+    from sepgp.classifier import GPClassifier, load
     from sepgp.gp import kernels
 
 __all__ = ["GPClassifier", "InvalidData", "InvalidParameter", "kernels", "load"]
@@ -21,5 +20,5 @@ def __getattr__(name: str) -> Any:
     if name == "kernels":
         return importlib.import_module("sepgp.gp.kernels")
     if name == "load":
-        return importlib.import_module("sepgp.files.model").load
+        return importlib.import_module("sepgp.classifier").load
     raise AttributeError(f"module 'sepgp' has no attribute {name!r}")

@@ -1,41 +1,31 @@
 """`GPClassifier`: the scikit-learn shell around the engine. No mathematics here."""
 
-import copy
-import hashlib
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any, Self
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import log_ndtr, ndtr
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from sepgp import inputs, validation
-from sepgp.data.batch import MINIBATCH, aligned
-from sepgp.data.encoding import Encoding
-from sepgp.data.prepared import ArrayData, Data
-from sepgp.data.scaling import Floats, Scaling, identity
-from sepgp.errors import InvalidData, InvalidParameter
-from sepgp.gp.fitc import Natural
-from sepgp.gp.hyperparameters import Hyperparameters
-from sepgp.gp.inducing import start_points
-from sepgp.gp.kernels import Kernel, named
-from sepgp.gp.predictor import Predictor, predict, predictor
-from sepgp.training import loop as training
-from sepgp.training import memory, online
-from sepgp.training.checkpoint import Checkpoint
-from sepgp.training.monitor import Monitor
-from sepgp.training.optimizers import OPTIMIZERS
-from sepgp.training.progress import ProgressLine
+from sepgp import validation
+from sepgp.data.inputs import online_block, training_data, training_rows
+from sepgp.data.schema import is_source
+from sepgp.errors import InvalidParameter
+from sepgp.files import model as files
+from sepgp.gp.kernels import Kernel
+from sepgp.model import Model
+from sepgp.training import online
+from sepgp.training.checkpoint import Checkpoint, identity
+from sepgp.training.fit import Watch, fit
+from sepgp.training.record import Record
+from sepgp.training.settings import Settings, at_least
 
-DTYPES = {"float64": torch.float64, "float32": torch.float32}
-CHUNK = 4096
-"""Rows predicted at a time: prediction never holds more than CHUNK × m numbers."""
+OF_A_RUN = ("callbacks", "checkpoint", "device", "random_state", "verbose", "warm_start")
+"""Parameters that belong to a run and not to its model."""
 
 
 class GPClassifier(ClassifierMixin, BaseEstimator):
@@ -71,7 +61,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     learning_rate : float or None
         Of the optimiser at the start; with "adam" it falls to 0 along a half cosine. None takes
         0.2, and with "sign" 0.01. In minibatches, whose gradients are noisy, inducing points move
-        at 0.1 or less: see `sepgp.training.loop.inducing_rate`.
+        at 0.1 or less: see `sepgp.training.schedule.inducing_rate`.
     optimizer : one of "adam", "sign"
         "sign" is the batch rule of the paper's authors: a step size per parameter.
     site_step : "paper", "average" or a float
@@ -103,8 +93,8 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         Precision of the work on rows. Work on m × m matrices is always in float64, and so is
         training on few rows, up to 2,000 in one batch, where float32 would gain nothing.
     callbacks : sequence of callables or None
-        Each is called after every step with a `sepgp.training.loop.Record`; training stops when one
-        returns True.
+        Each is called after every step with a `sepgp.training.record.Record`; training stops when
+        one returns True.
     forgetting : float
         The factor, above 0 and at most 1, by which each block of `partial_fit` multiplies the
         weight of all rows before it. Under drift, 1/(1 − forgetting) blocks are remembered.
@@ -136,7 +126,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     n_iter_ : int
         Steps of the last training.
     history_ : dict of arrays, each of shape (n_iter_,)
-        A table with a row per step: see `sepgp.training.loop.Record`.
+        A table with a row per step: see `sepgp.training.record.Record`.
     """
 
     def __init__(
@@ -162,7 +152,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         verbose: bool | int = False,
         device: str = "cpu",
         dtype: str = "float64",
-        callbacks: Sequence[Callable[[training.Record], bool | None]] | None = None,
+        callbacks: Sequence[Callable[[Record], bool | None]] | None = None,
         forgetting: float = 1.0,
         checkpoint: str | os.PathLike[str] | None = None,
         checkpoint_every: float = 60.0,
@@ -193,20 +183,11 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         self.checkpoint = checkpoint
         self.checkpoint_every = checkpoint_every
 
-    # ------------------------------------------------------------------ training
+    model_: Model
+    """Everything that training found. It is set as a whole, so that whoever predicts while another
+    thread trains sees the model before or the one after."""
 
-    classes_: NDArray[Any]
-    encoding_: Encoding | None
-    target_: str | None
-    _scaling: Scaling
-    _Z: torch.Tensor
-    _sites: training.Sites
-    _predictor: Predictor
-    _seed: int
-    _n_seen: float
-    _iteration: int
-    _moments: Any
-    _memory: online.Memory | None
+    # ------------------------------------------------------------------ training
 
     def fit(
         self,
@@ -234,45 +215,33 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         columns : list of str, optional
             The columns of X to learn from; all others by default.
         """
-        with _unchanged_on_error(self):
-            validation.parameters(self)
-            warm = self.warm_start and hasattr(self, "kernel_")
-            checkpoint = self._open_checkpoint()
-            rng = check_random_state(self.random_state)
-            seed = int(rng.randint(2**31 - 1))
-            if checkpoint is not None and checkpoint.seed is not None:
-                seed = checkpoint.seed
-            data, aside = inputs.training_data(
-                self, X, y, sample_weight, target, columns, seed, warm
+        settings = self._settings()
+        previous = getattr(self, "model_", None) if self.warm_start else None
+        checkpoint, named = None, None
+        if self.checkpoint is not None:
+            checkpoint = Checkpoint(self.checkpoint, self.checkpoint_every)
+            free = {"verbose", "callbacks", "checkpoint", "checkpoint_every", "device"}
+            free |= {"random_state"} if self.random_state is None else set()
+            named = identity(
+                **{k: v for k, v in self.get_params(deep=False).items() if k not in free}
             )
-            if warm and not np.array_equal(data.classes, self.classes_):
-                raise InvalidData(
-                    f"y has the classes {data.classes.tolist()}, but the model to go on from has "
-                    f"{self.classes_.tolist()}; use the same labels or warm_start=False."
-                )
-            self.classes_, self.target_ = data.classes, target
-            if not warm:
-                self._start(data, rng, None if checkpoint is None else checkpoint.start)
-            source = self._source(data, seed)
-            if self.method == "ep":
-                minibatch = source.batches_per_epoch > 1
-                copies = 1 if checkpoint is None else 2
-                memory.check_ep(source.n_rows, len(self._Z), minibatch, copies)
-            settings = self._settings(source)
-            hyper = self._hyperparameters()
-            state = training.init(settings, hyper, len(self._Z), source)
-            if warm and self._reusable(state.sites):
-                # Steps of minibatch EP write into their state, and this fit may fail.
-                sites = copy.deepcopy(self._sites)
-                state = state._replace(iteration=self._iteration, sites=sites)
-            if checkpoint is not None:
-                identity = self._identity(data, aside, state if warm else None)
-                checkpoint.identify(identity, seed, self._Z)
-            self._seed, self._n_seen = seed, source.total_weight
-            monitor = None
-            if aside is not None:
-                monitor = Monitor(hyper, self._source(aside, seed, CHUNK))
-            self._train(settings, hyper, state, source, checkpoint, monitor)
+        rng = check_random_state(self.random_state)
+        seed = int(rng.randint(2**31 - 1))
+        if checkpoint is not None and checkpoint.seed is not None:
+            seed = checkpoint.seed
+        data = training_data(
+            X,
+            y,
+            sample_weight,
+            target,
+            columns,
+            known=None if previous is None else previous.schema,
+            class_weight=settings.class_weight,
+            held_out=settings.validation_fraction,
+            seed=seed,
+            batch_size=settings.rows_per_step,
+        )
+        self.model_ = fit(settings, data, rng, seed, previous, checkpoint, named, self._watch())
         return self
 
     def partial_fit(
@@ -300,146 +269,40 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         classes : array of shape (2,), optional
             Both classes, in the first call, if its rows may have one of them only.
         """
-        with _unchanged_on_error(self):
-            validation.parameters(self)
-            if not hasattr(self, "kernel_") and classes is not None:
-                self.classes_ = validation.two_classes(np.asarray(classes), "classes")
-            if target is not None or not hasattr(self, "target_"):
-                self.target_ = target
-            if not inputs.is_source(X) and target is None and columns is None:
-                online.learn(self, X, y, sample_weight)
-            else:
-                rows = inputs.training_rows(X, y, sample_weight, target, columns)
-                for block in rows.blocks():
-                    online.learn(self, block.X, block.y, block.weight)
+        settings = self._settings()
+        model: Model | None = getattr(self, "model_", None)
+        known = None if model is None else model.classes
+        if model is None and classes is not None:
+            known = validation.two_classes(np.asarray(classes), "classes")
+        blocks: Any = [(X, y, sample_weight)]
+        if is_source(X) or target is not None or columns is not None:
+            rows = training_rows(X, y, sample_weight, target, columns)
+            blocks = ((block.X, block.y, block.weight) for block in rows.blocks())
+        if model is not None and target is None:
+            target = model.target
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        for block in blocks:
+            schema = None if model is None else model.schema
+            data, schema = online_block(
+                *block, settings.class_weight, schema, known, settings.rows_per_step
+            )
+            model = online.learn(model, settings, data, schema, target, seed, self._watch())
+            known = model.classes
+        if model is not None:
+            self.model_ = model
         return self
 
-    def _open_checkpoint(self) -> Checkpoint | None:
-        return (
-            None if self.checkpoint is None else Checkpoint(self.checkpoint, self.checkpoint_every)
-        )
-
-    def _identity(
-        self, data: Data, aside: ArrayData | None, warm: training.TrainingState | None
-    ) -> dict[str, Any]:
-        """What tells this run from others: its rows, its settings and, if warm, its start."""
-        free = ("random_state", "verbose", "callbacks", "checkpoint", "checkpoint_every", "device")
-        named = {k: repr(v) for k, v in self.get_params(deep=False).items() if k not in free}
-        if warm is not None:
-            values = torch.cat([warm.xi.flatten(), warm.sites.Lambda.flatten()])
-            named["start"] = hashlib.sha256(values.cpu().numpy().tobytes()).hexdigest()
-        if self.random_state is not None:
-            named["random_state"] = repr(self.random_state)
-        digest = data.digest() if aside is None else data.digest() + aside.digest()
-        return {"data": digest, **named}
-
-    def _start(
-        self, data: Data, rng: np.random.RandomState, points: torch.Tensor | None = None
-    ) -> None:
-        """Set scaling, inducing points and kernel to where training starts.
-
-        `points`, shape (m, d), are the inducing points if they are known, in standardised units.
-        """
-        rows, signs, weight = data.sample()
-        inputs.warn_of_identifiers(self, rows)
-        scaling = data.scaling() if self.standardize else identity(rows.shape[1])
-        if points is not None and points.shape[1] == rows.shape[1]:
-            Z = points.numpy()
-        elif isinstance(self.inducing, str):
-            Z = start_points(self.inducing, rows, signs, weight, self.n_inducing, rng, scaling)
-        else:
-            Z = scaling.apply(validation.inducing_points(self.inducing, rows.shape[1]))
-        kernel = (
-            copy.deepcopy(self.kernel)
-            if isinstance(self.kernel, Kernel)
-            else named(self.kernel, Z.shape[1])
-        )
-        self._scaling = scaling
-        self._memory = None
-        if hasattr(self, "_sites"):
-            del self._sites
-        self._Z = aligned(torch.as_tensor(Z, device=self.device))
-        kernel.start(self._Z)
-        self.kernel_ = kernel.to(self.device)
-
-    def _hyperparameters(self) -> Hyperparameters:
-        return Hyperparameters(self.kernel_, self._Z, self.learn_kernel, self.learn_inducing)
-
-    def _source(self, data: Data, seed: int, size: int | None = None) -> training.Source:
-        size = size or self.batch_size or MINIBATCH
-        # Few rows, all in every step: float32 gains no time, and rounding may choose the optimum.
-        few = data.n_rows <= min(size, MINIBATCH)
-        dtype = torch.float64 if few else DTYPES[self.dtype]
-        return data.source(self._scaling, size, seed, dtype, self.device)
-
-    def _settings(self, source: training.Source, **changes: Any) -> training.Settings:
-        whole = source.batches_per_epoch == 1
-        max_iter = self.max_iter
-        if max_iter is None and self.time_budget is None:
-            max_iter = 250 if whole else 1000
-        values: dict[str, Any] = {
-            "method": self.method,
-            "max_iter": max_iter,
-            "time_budget": self.time_budget,
-            "learning_rate": self.learning_rate or OPTIMIZERS[self.optimizer].rate,
-            "optimizer": self.optimizer,
-            "decay": self.optimizer == "adam",
-            "site_step": self.site_step,
-            "tol": self.tol,
-        }
-        return training.Settings(**(values | changes))
-
-    def _reusable(self, sites: training.Sites) -> bool:
-        """Whether the sites of the last fit have the shapes that this fit needs."""
-        shapes = [[t.shape for t in s if t is not None] for s in (sites, self._sites)]
-        return shapes[0] == shapes[1]
-
-    def _train(
-        self,
-        settings: training.Settings,
-        hyper: Hyperparameters,
-        state: training.TrainingState,
-        source: training.Source,
-        checkpoint: Checkpoint | None = None,
-        monitor: Monitor | None = None,
-    ) -> None:
-        callbacks = tuple(self.callbacks or ())
-        with ExitStack() as stack:
-            if self.verbose:
-                line = ProgressLine(settings, source, state.iteration)
-                # Last, so that whoever sees a step can rely on what the others do with it.
-                callbacks = (*callbacks, stack.enter_context(closing(line)))
-            last, history = training.train(
-                settings, hyper, state, source, callbacks, checkpoint, monitor
-            )
-        if all(record.rejected for record in history):
+    def _settings(self) -> Settings:
+        settings = Settings.of(self.get_params(deep=False))
+        at_least("checkpoint_every", self.checkpoint_every, 0)
+        if callable(self.callbacks):
             raise InvalidParameter(
-                f"kernel={self.kernel!r} gives covariances that cannot be factorised, even with "
-                "jitter; add a kernel that relates different points, such as RBF()."
+                "callbacks is a single function; give a list, such as callbacks=[function]."
             )
-        state = training.chosen(last)
-        self.kernel_, self._Z = hyper.model(state.xi)
-        self._sites, self._iteration = state.sites, state.iteration
-        self._moments = state.optimizer
-        self.inducing_points_ = self._scaling.undo(self._Z.cpu().numpy())
-        self.n_iter_ = len(history)
-        self.history_ = {
-            name: np.array([getattr(record, name) for record in history])
-            for name in training.Record._fields
-        }
-        reached = self.n_iter_
-        if last.best is not None:
-            reached -= last.iteration - last.best.iteration
-        epoch = slice(max(0, reached - source.batches_per_epoch), reached)
-        self.log_evidence_ = float(np.mean(self.history_["log_evidence"][epoch]))
-        with torch.no_grad():
-            sites = Natural(self._sites.Lambda, self._sites.b)
-            try:
-                self._predictor = predictor(self.kernel_, self._Z, sites)
-            except RuntimeError as error:  # of torch.linalg: there is no posterior
-                if checkpoint is None:
-                    raise
-                raise checkpoint.damaged() from error
+        return settings
+
+    def _watch(self) -> Watch:
+        return Watch(tuple(self.callbacks or ()), bool(self.verbose))
 
     # ---------------------------------------------------------------- prediction
     #
@@ -453,67 +316,56 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         that the model knows nothing there. Cost O(m² + md) per row; memory O(m) per row of a
         chunk.
         """
-        return self._predict(X, lambda mean, variance: (mean, variance))
+        return self._fitted().latent(X)
 
     def decision_function(self, X: Any) -> Any:
         """z = mean/√(1 + variance) of f at the rows X, shape (n,): P(classes_[1]) = Φ(z)."""
-        return self._predict(X, _decision)
+        model = self._fitted()
+        return model.predict(X, model.likelihood.decision)
 
     def predict_proba(self, X: Any) -> Any:
         """Probabilities of the two classes at the rows X, shape (n, 2), columns as `classes_`."""
-
-        def probabilities(mean: Floats, variance: Floats) -> Floats:
-            z = _decision(mean, variance)
-            return np.column_stack([ndtr(-z), ndtr(z)])
-
-        return self._predict(X, probabilities)
+        return self._fitted().probabilities(X)
 
     def predict_log_proba(self, X: Any) -> Any:
         """Logarithms of `predict_proba`, shape (n, 2), exact for probabilities near 0 too."""
-
-        def logarithms(mean: Floats, variance: Floats) -> Floats:
-            z = _decision(mean, variance)
-            return np.column_stack([log_ndtr(-z), log_ndtr(z)])
-
-        return self._predict(X, logarithms)
+        return self._fitted().log_probabilities(X)
 
     def predict(self, X: Any) -> Any:
         """The more probable class of each of the rows X, shape (n,)."""
-
-        def label(mean: Floats, variance: Floats) -> NDArray[Any]:
-            labels: NDArray[Any] = self.classes_[(_decision(mean, variance) > 0).astype(int)]
-            return labels
-
-        return self._predict(X, label)
+        return self._fitted().labels(X)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to a file, which `sepgp.load` reads; see `sepgp.files.model`."""
-        from sepgp.files.model import save
+        if not hasattr(self, "model_"):
+            raise InvalidParameter("The model is not fitted yet; fit it before it is saved.")
+        parameters = self.get_params(deep=False)
+        kept = {name: value for name, value in parameters.items() if name not in OF_A_RUN}
+        files.save(self.model_, kept, path)
 
-        save(self, path)
-
-    def _predict(self, X: Any, result: Callable[[Floats, Floats], Any]) -> Any:
-        """The result that mean and variance of f lead to; for a source, one for each block."""
+    def _fitted(self) -> Model:
         check_is_fitted(self)
-        if inputs.is_source(X):
-            blocks = inputs.feature_blocks(self, X)
-            return (result(*self._latent(rows)) for rows in blocks)
-        return result(*self._latent(inputs.features(self, X)))
+        return self.model_
 
-    def _latent(self, rows: NDArray[Any]) -> tuple[Floats, Floats]:
-        """Mean and variance of f at rows of features, shape (n, d), each of shape (n,)."""
-        dtype = DTYPES[self.dtype]
-        kernel = copy.deepcopy(self.kernel_).to(dtype)
-        Z = self._Z.to(dtype)
-        folded = type(self._predictor)(*(part.to(dtype) for part in self._predictor))
-        mean, variance = np.empty(len(rows)), np.empty(len(rows))
-        with torch.no_grad():
-            for begin in range(0, len(rows), CHUNK):
-                chunk = slice(begin, begin + CHUNK)
-                x = torch.as_tensor(self._scaling.apply(rows[chunk])).to(dtype).to(self.device)
-                part = predict(folded, kernel(Z, x), kernel.diag(x))
-                mean[chunk], variance[chunk] = (values.cpu().numpy() for values in part)
-        return mean, variance
+    # ------------------------------------------------------- what the model holds
+
+    classes_ = property(attrgetter("model_.classes"))
+    n_features_in_ = property(attrgetter("model_.schema.n_columns"))
+    encoding_ = property(attrgetter("model_.schema.encoding"))
+    target_ = property(attrgetter("model_.target"))
+    kernel_ = property(attrgetter("model_.kernel"))
+    inducing_points_ = property(attrgetter("model_.inducing_points"))
+    log_evidence_ = property(attrgetter("model_.log_evidence"))
+    history_ = property(attrgetter("model_.history"))
+    n_iter_ = property(attrgetter("model_.n_iter"))
+
+    @property
+    def feature_names_in_(self) -> NDArray[Any]:
+        """The names of the columns of X, when it had names."""
+        names = self.model_.schema.names
+        if names is None:
+            raise AttributeError("The rows of training had no names.")
+        return np.array(names, dtype=object)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -521,17 +373,17 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         return tags
 
 
-def _decision(mean: Floats, variance: Floats) -> Floats:
-    return mean / np.sqrt(1 + variance)
-
-
-@contextmanager
-def _unchanged_on_error(estimator: GPClassifier) -> Iterator[None]:
-    """Put the estimator back as it was if anything goes wrong inside."""
-    before = dict(estimator.__dict__)
+def load(path: str | os.PathLike[str]) -> GPClassifier:
+    """Read a model that `save` wrote. No code in the file is run, and everything is checked."""
+    model, parameters = files.load(path)
+    estimator = GPClassifier()
+    unknown = set(parameters) - (set(estimator.get_params(deep=False)) - set(OF_A_RUN))
     try:
-        yield
-    except BaseException:
-        estimator.__dict__.clear()
-        estimator.__dict__.update(before)
-        raise
+        if unknown:
+            raise InvalidParameter(f"it has the parameter {sorted(unknown)[0]}")
+        estimator.set_params(**parameters)
+        estimator._settings()
+    except InvalidParameter as error:
+        raise files.damaged(path, error) from error
+    estimator.model_ = model
+    return estimator

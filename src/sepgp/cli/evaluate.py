@@ -38,8 +38,8 @@ def evaluate(
     sepgp evaluate loans.sepgp new-loans.csv
     sepgp evaluate loans.sepgp new-loans.csv --json | jq .nll.value
     """
+    from sepgp.classifier import load
     from sepgp.data.rows import open_rows
-    from sepgp.files.model import load
 
     fitted = load(model)
     names = getattr(fitted, "feature_names_in_", None)

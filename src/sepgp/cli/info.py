@@ -16,8 +16,8 @@ def info(model: Model) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from sepgp.classifier import load
     from sepgp.evaluation.relevance import relevance
-    from sepgp.files.model import load
 
     fitted = load(model)
     facts = Table(box=None, show_header=False)

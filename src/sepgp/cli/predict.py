@@ -34,7 +34,7 @@ def predict(
     sepgp predict loans.sepgp new-loans.csv --keep loan_id --out predictions.csv
     cat new-loans.csv | sepgp predict loans.sepgp - --out - | head
     """
-    from sepgp.files.model import load
+    from sepgp.classifier import load
 
     kept = keep or []
     for name in kept:

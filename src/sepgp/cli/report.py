@@ -26,7 +26,7 @@ def report(
     """
     from rich.console import Console
 
-    from sepgp.files.model import load
+    from sepgp.classifier import load
     from sepgp.report import write
 
     fitted = load(model)

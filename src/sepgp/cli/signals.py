@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from sepgp.classifier import GPClassifier
-    from sepgp.training.loop import Record
+    from sepgp.training.record import Record
 
 
 def code(number: int) -> int:

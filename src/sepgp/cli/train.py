@@ -138,7 +138,7 @@ def update(
     \b
     sepgp update flights.sepgp today.parquet
     """
-    from sepgp.files.model import load
+    from sepgp.classifier import load
 
     fitted = load(model)
     writable(out or model)

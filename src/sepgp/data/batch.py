@@ -1,6 +1,7 @@
 """A batch of rows on its way from a source to a training step."""
 
-from typing import NamedTuple
+from collections.abc import Generator
+from typing import NamedTuple, Protocol
 
 from torch import Tensor
 
@@ -26,8 +27,20 @@ class Batch(NamedTuple):
     X: Tensor
     """Features, shape (b, d)."""
     y: Tensor
-    """Labels −1 and 1, shape (b,)."""
+    """Class numbers 0 … C−1, shape (b,)."""
     weight: Tensor
     """Shape (b,)."""
     rows: Tensor | None
     """Row numbers in the whole set, shape (b,); None when the batch is the whole set in order."""
+
+
+class Source(Protocol):
+    """Where batches come from."""
+
+    n_rows: int
+    total_weight: float
+    batches_per_epoch: int
+
+    def batches(self, start: int = 0) -> Generator[Batch]:
+        """Batches without end, from batch number `start` on."""
+        ...

@@ -10,16 +10,18 @@ import torch
 from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
-from sepgp.data.arrays import ArraySource
-from sepgp.data.scaling import Floats, standardization
+from sepgp.data.prepared import ArrayData
+from sepgp.data.scaling import Floats
+from sepgp.data.schema import Schema
 from sepgp.experiments.splits import Split
-from sepgp.gp.fitc import Natural
 from sepgp.gp.hyperparameters import Hyperparameters
-from sepgp.gp.inducing import start_points
-from sepgp.gp.kernels import RBF
+from sepgp.gp.natural import Natural
 from sepgp.gp.predictor import predict, predictor
-from sepgp.training import loop as training
+from sepgp.training.fit import engine_of
 from sepgp.training.memory import keep_freed_memory
+from sepgp.training.settings import Settings
+from sepgp.training.start import from_rows
+from sepgp.training.step import TrainingState
 
 CHUNK = 2_000
 """Test rows predicted at a time."""
@@ -37,50 +39,46 @@ class Point(NamedTuple):
 
 def learning_curve(
     split: Split,
-    settings: training.Settings,
-    n_inducing: int,
+    settings: Settings,
     batch_size: int,
     times: Floats,
     seed: int = 0,
-) -> tuple[list[Point], training.TrainingState]:
+) -> tuple[list[Point], TrainingState]:
     """Train until the last of `times`, in seconds, and look at the test rows at each of them.
 
-    Starts from k-means centres and an RBF kernel, as `GPClassifier` does; that start is the same
+    Starts as `GPClassifier` does with the same settings; that start is the same
     for all methods and is not timed. Where a step takes longer than the pause between two times,
     one look serves both. The time is that of the processor, so that nothing else on the machine
     counts; it is the time on the wall for one thread on a quiet machine.
     """
     keep_freed_memory()
     budget = float(times[-1])
-    signs, weight = np.where(split.y, 1.0, -1.0), np.ones(len(split.y))
-    scaling = standardization(split.X, weight)
-    rng = np.random.RandomState(seed)
-    Z = torch.as_tensor(start_points("kmeans", split.X, signs, weight, n_inducing, rng, scaling))
-    kernel = RBF()
-    kernel.start(Z)
-    hyper = Hyperparameters(kernel, Z)
-    source = ArraySource(split.X, signs, weight, scaling, batch_size, seed)
-    test = scaling.apply(split.X_test)
+    data = ArrayData(split.X, split.y.astype(np.int64), np.ones(len(split.y)), np.arange(2))
+    schema = Schema(split.X.shape[1], None, None)
+    start = from_rows(settings, data, schema, None, np.random.RandomState(seed))
+    engine, rate = engine_of(settings, start), settings.learning_rate or 0.0
+    source = data.source(start.scaling, batch_size, seed, torch.float64, "cpu")
+    test = start.scaling.apply(split.X_test)
     batches = source.batches()
     points: list[Point] = []
 
     begin = time.process_time()
-    state = training.init(settings, hyper, len(Z), source)
+    state = engine.init(len(start.Z), source.n_rows, source.batches_per_epoch > 1)
     clock = time.process_time() - begin
     while clock < budget:
         begin = time.process_time()
-        rate = settings.learning_rate * 0.5 * (1 + math.cos(math.pi * clock / budget))
-        state, _ = training.step(settings, hyper, state, next(batches), source.total_weight, rate)
+        falling = rate * 0.5 * (1 + math.cos(math.pi * clock / budget))
+        state, _ = engine.step(state, next(batches), source.total_weight, falling)
         passed = clock
         clock += time.process_time() - begin
         if np.any((times > passed) & (times <= clock)) or not points:
-            points.append(Point(clock, state.iteration, _nll(hyper, state, test, split.y_test)))
+            points.append(
+                Point(clock, state.iteration, _nll(engine.hyper, state, test, split.y_test))
+            )
     return points, state
 
 
-def _nll(
-    hyper: Hyperparameters, state: training.TrainingState, X: Floats, y: NDArray[np.int8]
-) -> float:
+def _nll(hyper: Hyperparameters, state: TrainingState, X: Floats, y: NDArray[np.int8]) -> float:
     """Mean negative log-likelihood of labels 0 and 1, shape (t,), at scaled rows, shape (t, d)."""
     # The sites were refined under the hyper-parameters from before the last move.
     kernel, Z = hyper.model(state.last_xi)

@@ -74,17 +74,15 @@ def curve(
 
     from sepgp.experiments.curves import learning_curve, peak_memory
     from sepgp.experiments.splits import large_split
-    from sepgp.training import loop as training
+    from sepgp.training.settings import Settings
 
     name, _, whole = panel.partition("-")
     split = large_split(name, data)
-    settings = training.Settings(
-        method=method, max_iter=None, learning_rate=rate, site_step=site_step
+    settings = Settings(
+        method=method, n_inducing=inducing, kernel="rbf", learning_rate=rate, site_step=site_step
     )
     size = len(split.y) if whole else batch
-    points, state = learning_curve(
-        split, settings, inducing, size, np.geomspace(0.5, seconds, looks)
-    )
+    points, state = learning_curve(split, settings, size, np.geomspace(0.5, seconds, looks))
     return {
         "points": [list(point) for point in points],
         "site_bytes": sum(t.numel() * t.element_size() for t in state.sites if t is not None),

@@ -5,18 +5,20 @@ adjoints need none to get back. R is as ill conditioned as K and the number of r
 it, so this is for float64.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from sepgp.gp.cholesky import JITTER, safe_cholesky
-from sepgp.gp.fitc import FITC, KernelMatrices, Natural, Posterior, coordinate_sum, gaussian
+from sepgp.gp.fitc import FITC, Posterior, Rows, coordinate_sum, gaussian
+from sepgp.gp.natural import Natural
 
 
 @dataclass(frozen=True)
 class Direct(FITC):
-    """See `FITC` for what the methods mean."""
+    """See `FITC` for what the methods mean. T = K, P = K, D = I."""
 
     K: Tensor
     """Kmm with its jitter, shape (m, m)."""
@@ -24,44 +26,49 @@ class Direct(FITC):
     """Shape (m, m)."""
     half_log_det: Tensor
     """½ log|K|, shape ()."""
-    A: Tensor
-    """K⁻¹Kmb, shape (m, b)."""
+
+    def rows(self, Kmb: Tensor, kdiag: Tensor, pull: Callable[[Tensor, Tensor], Tensor]) -> Rows:
+        """V = Kmb, W = K⁻¹Kmb. Cost 2m² per row."""
+        A = self.K_inverse @ Kmb
+        return Rows(Kmb, A, (kdiag - (Kmb * A).sum(0)).clamp_min_(0), pull)
 
     def to_coordinates(self, sites: Natural) -> Natural:
         """KΛK, Kb. Cost 4m³."""
         return Natural(self.K @ (sites.Lambda @ self.K), self.K @ sites.b)
 
-    def rotate(self, directions: Tensor) -> Tensor:
+    def rotate(self, directions: Tensor, dtype: torch.dtype) -> Tensor:
         """K o for directions o over u, shape (m, b). Cost 2m² per row."""
         return self.K @ directions
 
-    def directions(self) -> Tensor:
-        """A = K⁻¹Kmb, shape (m, b)."""
-        return self.A
+    def directions(self, rows: Rows) -> Tensor:
+        """K⁻¹Kmb, shape (m, b)."""
+        return rows.W
 
-    def site_sum(self, nu: Tensor, mu: Tensor) -> Natural:
-        """A diag(ν) Aᵀ, Aμ. Cost 2m² per row."""
-        return coordinate_sum(self.A, nu, mu)
+    def site_sum(self, rows: Rows, nu: Tensor, mu: Tensor) -> Natural:
+        """W diag(ν) Wᵀ, Wμ. Cost 1.5m² per row."""
+        return coordinate_sum(rows.W, nu, mu)
 
     def posterior(self, sites: Natural, share: float = 1.0) -> Posterior:
-        """N(R⁻¹Kb, R⁻¹) with R = K + share·M. Cost m³."""
+        """N(R⁻¹Kb, R⁻¹) with R = K + share·KΛK. Cost m³."""
         precision = torch.add(self.K, sites.Lambda, alpha=share)
         return gaussian(precision, share * sites.b, self.half_log_det)
 
-    def adjoints(self, q: Posterior, B: Tensor, gamma: Tensor) -> KernelMatrices:
-        """dKmb = B − 2A diag γ, dKmm = ½(R⁻¹ + ββᵀ − K⁻¹) − sym[(B − A diag γ)Aᵀ]."""
-        rows = B.addcmul_(self.A, gamma, value=-1) @ self.A.T
+    def prior_product(self, cov: Tensor, mean: Tensor) -> tuple[Tensor, Tensor]:
+        """R⁻¹KR⁻¹, R⁻¹Kβ. Cost 4m³."""
+        product = cov @ self.K
+        return product @ cov, product @ mean
+
+    def adjoint_Kmm(self, q: Posterior, cross: Tensor) -> Tensor:
+        """½(R⁻¹ + ββᵀ − K⁻¹) − sym[cross]."""
         dKmm = torch.addr(q.cov, q.mean, q.mean).sub_(self.K_inverse)
-        dKmm.sub_(rows).sub_(rows.T).mul_(0.5)
-        return KernelMatrices(dKmm, B.addcmul_(self.A, gamma, value=-1), gamma)
+        return dKmm.sub_(cross).sub_(cross.T).mul_(0.5)
+
+    def adjoint_Kmb(self, adjoint: Tensor) -> Tensor:
+        """As it is."""
+        return adjoint
 
 
-def direct(kernel: KernelMatrices, jitter: float = JITTER) -> Direct:
-    """Set up the batch. Cost O(m³) + 2m² per row."""
-    Kmm, Kmb, kdiag = kernel
+def direct(Kmm: Tensor, jitter: float = JITTER) -> Direct:
+    """The prior of inducing points with covariance Kmm, shape (m, m). Cost m³."""
     L, K, jitter, ok = safe_cholesky(Kmm, jitter)
-    K_inverse = torch.cholesky_inverse(L)
-    A = K_inverse @ Kmb
-    s = (kdiag - (Kmb * A).sum(0)).clamp_min_(0)
-    half_log_det = L.diagonal().log().sum()
-    return Direct(Kmb, s, jitter, ok, K, K_inverse, half_log_det, A)
+    return Direct(jitter, ok, K, torch.cholesky_inverse(L), L.diagonal().log().sum())

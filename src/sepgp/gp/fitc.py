@@ -1,4 +1,4 @@
-"""The FITC conditional of a batch of rows, in coordinates that make the algebra short.
+"""The FITC approximation, in coordinates that make the algebra short.
 
 The function values at the inducing points are written as u = T c. Row i sees only
 m_i = υ_iᵀu = V_iᵀc, with υ_i = K⁻¹k_i and V = TᵀK⁻¹Kmb, and q(c) is a Gaussian whose precision
@@ -8,35 +8,33 @@ is the prior's plus TᵀΛT. Two choices of T are of use:
 `whitened`  T = L with K = L Lᵀ: V = L⁻¹Kmb and the prior precision is I, so that every matrix is
             well scaled. For float32, and whenever the direct form is too ill conditioned.
 
-Both give the same numbers; the methods do not know which one they work in.
+Sums over rows are taken in the directions W with D W = K⁻¹Kmb: W = K⁻¹Kmb and D = I in the direct
+form, W = V and D = L⁻ᵀ in the whitened one. Both give the same numbers; the methods do not know
+which one they work in.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-
-class KernelMatrices(NamedTuple):
-    """What the kernel says about the inducing points and a batch of b rows."""
-
-    Kmm: Tensor
-    """Prior covariance of the inducing points, shape (m, m), float64."""
-    Kmb: Tensor
-    """Covariance of inducing points and rows, shape (m, b)."""
-    kdiag: Tensor
-    """Prior variances of the rows, shape (b,)."""
+from sepgp.gp.natural import Natural
 
 
-class Natural(NamedTuple):
-    """Natural parameters of sites, exp(−½ uᵀΛu + bᵀu), over u or over the coordinates c."""
+class Rows(NamedTuple):
+    """The conditional f_i | u ~ N(V_iᵀc, s_i) of a batch of b rows."""
 
-    Lambda: Tensor
-    """Shape (m, m), float64."""
-    b: Tensor
-    """Shape (m,), float64."""
+    V: Tensor
+    """Shape (m, b)."""
+    W: Tensor
+    """The directions that sums over rows are taken in, shape (m, b)."""
+    s: Tensor
+    """Conditional variances k_ii − k_iᵀK⁻¹k_i, shape (b,)."""
+    pull: Callable[[Tensor, Tensor], Tensor]
+    """From the adjoints of Kmb, shape (m, b), and kdiag, shape (b,), to those of ξ, shape (p,)."""
 
 
 class Posterior(NamedTuple):
@@ -52,31 +50,31 @@ class Posterior(NamedTuple):
 
 @dataclass(frozen=True)
 class FITC(ABC):
-    """The conditional f_i | u ~ N(V_iᵀc, s_i) of a batch of b rows, and the algebra on it."""
+    """The prior of the inducing points, and the algebra of sites and rows on it."""
 
-    V: Tensor
-    """Shape (m, b)."""
-    s: Tensor
-    """Conditional variances k_ii − k_iᵀK⁻¹k_i, shape (b,)."""
     jitter: float
     """Relative jitter in the factor of Kmm."""
     ok: bool
     """False when Kmm could not be factorised."""
 
     @abstractmethod
+    def rows(self, Kmb: Tensor, kdiag: Tensor, pull: Callable[[Tensor, Tensor], Tensor]) -> Rows:
+        """The conditional of b rows. Cost 2m² per row."""
+
+    @abstractmethod
     def to_coordinates(self, sites: Natural) -> Natural:
         """Natural parameters of u as those of c: TᵀΛT, Tᵀb. Cost 4m³."""
 
     @abstractmethod
-    def rotate(self, directions: Tensor) -> Tensor:
-        """Directions o over u, shape (m, b), as directions over c, in the rows' dtype: Tᵀo."""
+    def rotate(self, directions: Tensor, dtype: torch.dtype) -> Tensor:
+        """Directions o over u, shape (m, b), as directions over c: Tᵀo. Cost 2m² per row."""
 
     @abstractmethod
-    def directions(self) -> Tensor:
-        """The rows' directions υ_i over u, shape (m, b), in float64."""
+    def directions(self, rows: Rows) -> Tensor:
+        """The rows' directions υ_i over u, D W, shape (m, b), in float64."""
 
     @abstractmethod
-    def site_sum(self, nu: Tensor, mu: Tensor) -> Natural:
+    def site_sum(self, rows: Rows, nu: Tensor, mu: Tensor) -> Natural:
         """Σ ν_i υ_iυ_iᵀ and Σ μ_i υ_i over u, for nu and mu of shape (b,). Cost 2m² per row."""
 
     @abstractmethod
@@ -84,14 +82,28 @@ class FITC(ABC):
         """q(c) when a share of the sites, given over c, is kept. Cost m³."""
 
     @abstractmethod
-    def adjoints(self, q: Posterior, B: Tensor, gamma: Tensor) -> KernelMatrices:
-        """Equation (2) of the paper, pulled back to the kernel matrices.
+    def prior_product(self, cov: Tensor, mean: Tensor) -> tuple[Tensor, Tensor]:
+        """Σ P Σ and Σ P μ with the prior precision P of c. Cost 4m³ or less."""
 
-        Column i of B, shape (m, b), is T⁻¹(α_i μ\\i + 2γ_i Σ\\i υ_i); it is overwritten. gamma,
-        shape (b,), is ∂ log Z_i/∂ variance. Both are weighted and scaled to n rows. Over u, with
-        A = K⁻¹Kmb: dKmb = K⁻¹TB − 2A diag γ, dkdiag = γ and
-        dKmm = ½K⁻¹(Σ + μμᵀ − K)K⁻¹ + sym[A diag(γ) Aᵀ − K⁻¹TB Aᵀ]. Cost 2m² to 4m² per row.
-        """
+    @abstractmethod
+    def adjoint_Kmm(self, q: Posterior, cross: Tensor) -> Tensor:
+        """D (½(Σ + μμᵀ − P⁻¹-part) − sym[cross]) Dᵀ: see `adjoint_rows`. Cost m² to 4m³."""
+
+    @abstractmethod
+    def adjoint_Kmb(self, adjoint: Tensor) -> Tensor:
+        """D times the adjoint of W-space, shape (m, b)."""
+
+
+def adjoint_rows(B: Tensor, rows: Rows, gamma: Tensor) -> tuple[Tensor, Tensor]:
+    """Equation (2) of the paper, pulled back to the kernel matrices of a batch.
+
+    Column i of B, shape (m, b), is T⁻¹(α_i μ\\i + 2γ_i Σ\\i υ_i); it is overwritten. gamma, shape
+    (b,), is ∂ log Z_i/∂ variance. Returns (B − W diag γ)Wᵀ, the rows' part of dKmm, and
+    B − 2W diag γ, that of dKmb, both before D. Over u, with A = K⁻¹Kmb: dKmb = K⁻¹TB − 2A diag γ,
+    dkdiag = γ and dKmm = ½K⁻¹(Σ + μμᵀ − K)K⁻¹ + sym[A diag(γ) Aᵀ − K⁻¹TB Aᵀ]. Cost 2m² per row.
+    """
+    cross = B.addcmul_(rows.W, gamma, value=-1) @ rows.W.T
+    return cross.double(), B.addcmul_(rows.W, gamma, value=-1)
 
 
 def coordinate_sum(V: Tensor, nu: Tensor, mu: Tensor) -> Natural:

@@ -2,12 +2,12 @@
 
 import copy
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from sepgp.gp.fitc import KernelMatrices
 from sepgp.gp.kernels import LOG_BOUNDS, Kernel, Stationary
 
 INDUCING = "Z"
@@ -83,30 +83,24 @@ class Hyperparameters:
         )
         return dict(zip(self._shapes, shaped, strict=True)) | self._frozen
 
-    def matrices(self, xi: Tensor, X: Tensor) -> KernelMatrices:
-        """Kernel matrices at ξ, shape (p,), for the rows X, shape (b, d); differentiable in ξ.
+    def Kmm(self, xi: Tensor) -> Tensor:
+        """Prior covariance of the inducing points at ξ, shape (m, m), float64. Cost O(m²d)."""
+        with torch.set_grad_enabled(xi.requires_grad):
+            return self._call(self._unpack(xi), None)  # type: ignore[return-value]
 
-        Kmm is in float64; Kmb and kdiag have the dtype of X. Cost O(m²d) + O(md) per row.
+    def Kmb(self, xi: Tensor, X: Tensor) -> tuple[Tensor, Tensor]:
+        """Covariance of inducing points and rows X, shape (b, d), and the rows' prior variances.
+
+        Shapes (m, b) and (b,), in the dtype of X; differentiable in ξ, as `Kmm` is. Cost O(md)
+        per row.
         """
-        values = self._unpack(xi)
-        Kmm = self._call(values, None)
-        values = {name: value.to(X.dtype) for name, value in values.items()}
-        Kmb, kdiag = self._call(values, X)
-        return KernelMatrices(Kmm, Kmb, kdiag)  # type: ignore[arg-type]
+        with torch.set_grad_enabled(xi.requires_grad):
+            values = {name: value.to(X.dtype) for name, value in self._unpack(xi).items()}
+            return self._call(values, X)  # type: ignore[return-value]
 
     def _call(self, values: dict[str, Tensor], X: Tensor | None) -> Tensor | tuple[Tensor, Tensor]:
         parameters = {name: value for name, value in values.items() if name != INDUCING}
         return functional_call(self._covariances, parameters, (values[INDUCING], X))  # type: ignore[no-any-return]
-
-    def gradient(self, matrices: KernelMatrices, xi: Tensor, adjoints: KernelMatrices) -> Tensor:
-        """Pull the adjoints of the kernel matrices back to ξ, shape (p,). Cost O(md) per row."""
-        pairs = [
-            (matrix, adjoint)
-            for matrix, adjoint in zip(matrices, adjoints, strict=True)
-            if matrix.requires_grad
-        ]
-        outputs, seeds = zip(*pairs, strict=True)
-        return torch.autograd.grad(outputs, xi, seeds)[0]
 
     def prior_gradient(self, xi: Tensor) -> Tensor:
         """Gradient, shape (p,), of the weak log prior of ξ. Cost O(p).
@@ -129,3 +123,15 @@ class Hyperparameters:
             for name, parameter in kernel.named_parameters():
                 parameter.copy_(values[f"kernel.{name}"])
         return kernel, values[INDUCING].detach().clone()
+
+
+def pull_back(xi: Tensor, matrices: Sequence[Tensor], adjoints: Sequence[Tensor]) -> Tensor:
+    """From adjoints of kernel matrices at ξ to the gradient by ξ, shape (p,); 0 if ξ is held.
+
+    Cost O(md) per row or inducing point.
+    """
+    pairs = [(k, a) for k, a in zip(matrices, adjoints, strict=True) if k.requires_grad]
+    if not pairs:
+        return torch.zeros_like(xi)
+    outputs, seeds = zip(*pairs, strict=True)
+    return torch.autograd.grad(outputs, xi, seeds)[0]

@@ -1,35 +1,29 @@
 """Where the inducing points start."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.cluster import MiniBatchKMeans
 
-from sepgp.data.scaling import Floats, Scaling
-
-MAX_ROWS = 20_000
-"""Rows that are looked at; more would cost time and move the points little."""
+Floats = NDArray[np.float64]
 
 
 def start_points(
     how: str,
-    X: NDArray[np.generic],
-    y: Floats,
+    X: Floats,
+    y: NDArray[Any],
     weight: Floats,
     n_inducing: int,
     rng: np.random.RandomState,
-    scaling: Scaling,
 ) -> Floats:
-    """Choose at most `n_inducing` distinct points, shape (m, d), for rows X, shape (n, d), scaled.
+    """Choose at most `n_inducing` distinct points, shape (m, d), for scaled rows X, shape (n, d).
 
-    Every class gets a number of points in proportion to the root of its weight, so that a rare
-    class is not left without any. "kmeans" takes the centres of a minibatch k-means in each
-    class, "random" distinct rows. With no more than `n_inducing` distinct rows these are the
-    points. Rows of weight zero play no part. Cost O(md) for each of at most `MAX_ROWS` rows.
+    Every class in y, shape (n,), gets a number of points in proportion to the root of its weight,
+    so that a rare class is not left without any. "kmeans" takes the centres of a minibatch k-means
+    in each class, "random" distinct rows. With no more than `n_inducing` distinct rows these are
+    the points. Cost O(md) per row.
     """
-    kept = np.flatnonzero(weight > 0)
-    if len(kept) > MAX_ROWS:
-        kept = np.sort(rng.choice(kept, MAX_ROWS, replace=False))
-    X, y, weight = scaling.apply(X[kept]), y[kept], weight[kept]
     distinct = np.unique(X, axis=0)
     if len(distinct) <= n_inducing:
         return distinct

@@ -6,8 +6,9 @@ import torch
 from torch import Tensor
 
 from sepgp.gp.cholesky import JITTER
-from sepgp.gp.fitc import KernelMatrices, Natural, Posterior
+from sepgp.gp.fitc import Posterior
 from sepgp.gp.kernels import Kernel
+from sepgp.gp.natural import Natural
 from sepgp.gp.whitened import Whitened, whitened
 
 
@@ -36,8 +37,7 @@ def posterior(
 
     All of q is NaN when the sites and the kernel do not go together. Cost O(m³).
     """
-    empty = Z.new_zeros(len(Z), 0)
-    fitc = whitened(KernelMatrices(kernel(Z, Z), empty, empty[0]), jitter)
+    fitc = whitened(kernel(Z, Z), jitter)
     return fitc, fitc.posterior(fitc.to_coordinates(sites))
 
 

@@ -6,16 +6,19 @@ minibatch form rows are met at different times, under different kernels, so ever
 direction it was last updated in: O(nm) memory. While the kernel is held fixed the two agree.
 """
 
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from sepgp.gp.fitc import FITC, Natural, coordinate_sum
-from sepgp.inference.batch import Targets
-from sepgp.inference.evidence import Info, finite
-from sepgp.likelihoods.probit import match
+from sepgp.gp.fitc import FITC, Rows, coordinate_sum
+from sepgp.gp.natural import Natural
+from sepgp.inference.evidence import Factors, Prepared, RowSites, Sums, row_sums
+
+DAMPING = 0.5
+"""How far ν and μ move to their new values: parallel updates of all rows may overshoot."""
 
 
 class State(NamedTuple):
@@ -42,75 +45,91 @@ def init(n_inducing: int, n_rows: int, minibatch: bool) -> State:
     )
 
 
-def step(state: State, fitc: FITC, batch: Targets, damping: float = 0.5) -> tuple[State, Info]:
-    """One parallel update of the sites of a batch, and the gradient of log Z_q.
+def gather(state: State, rows: Rows, factors: Factors) -> Natural | None:
+    """The product of a batch's sites over c in their current directions; None in minibatch form.
 
-    ν and μ move by `damping` of the way to their new values; the direction becomes υ_i. In
-    minibatch form the rows of `nu`, `mu` and `directions` that belong to the batch are written in
-    place, because copying O(nm) numbers would cost more than the step. Cost O(m³) + 10m² per row
-    in batch form, 18m² in minibatch form.
+    It adds up over parts of a batch. Cost 1.5m² per row.
     """
-    y, weight, rows, n = batch
-    V = fitc.V
-    s = float(weight.sum())
-    where = slice(None) if rows is None else rows
-    nu, mu = state.nu[where].to(V.dtype), state.mu[where].to(V.dtype)
+    if state.directions is not None:
+        return None
+    nu, mu = (part[_where(factors)].to(rows.V.dtype) for part in (state.nu, state.mu))
+    return coordinate_sum(rows.V, factors.weight * nu, factors.weight * mu)
 
-    if state.directions is None:
-        O = V
-        q = fitc.posterior(coordinate_sum(V, weight * nu, weight * mu))
-    else:
-        old_directions = state.directions[where].T
-        O = fitc.rotate(old_directions)
-        q = fitc.posterior(fitc.to_coordinates(Natural(state.Lambda, state.b)))
+
+def prepare(state: State, fitc: FITC, n: float, gathered: Natural | None = None) -> Prepared:
+    """q, from which every row takes its own cavity. Cost O(m³)."""
+    if gathered is None:
+        gathered = fitc.to_coordinates(Natural(state.Lambda, state.b))
+    q = fitc.posterior(gathered)
+    return Prepared(fitc, n, q, q, 0.0 * q.log_norm, state)
+
+
+def sums(prepared: Prepared, rows: Rows, factors: Factors, damping: float = DAMPING) -> Sums:
+    """Lines 1.1 and 1.2 for the rows of a batch, and the change of q.
+
+    ν and μ move by `damping` of the way to their new values; the direction becomes υ_i. Cost 10m²
+    per row in batch form, 18m² in minibatch form.
+    """
+    V, weight, where = rows.V, factors.weight, _where(factors)
+    fitc, q, state = prepared.fitc, prepared.q, prepared.sites
+    assert isinstance(state, State)
+    nu, mu = state.nu[where].to(V.dtype), state.mu[where].to(V.dtype)
+    old = None if state.directions is None else state.directions[where].T
+    O = V if old is None else fitc.rotate(old, V.dtype)
     mean, cov = q.mean.to(V.dtype), q.cov.to(V.dtype)
     covV = cov @ V
     covO = covV if O is V else cov @ O
 
     # 1.1  Cavity q\i ∝ q / φ̃_i, by scalars. A row of weight below one has only that much in q;
     #      a row whose cavity would have no positive variance is left as it is.
-    site_mean, site_var = mean @ O, (O * covO).sum(0)
-    overlap = (V * covO).sum(0)
+    site_mean, site_var, overlap = mean @ O, (O * covO).sum(0), (V * covO).sum(0)
     copies = weight.clamp_max(1)
     proper = copies * nu * site_var < 1
     copies = copies * proper
     nu_out, mu_out = copies * nu, copies * mu
     d = 1 - nu_out * site_var
-    pull = (nu_out * site_mean - mu_out) / d
-    gain = nu_out / d
+    pull, gain = (nu_out * site_mean - mu_out) / d, nu_out / d
     cavity_mean = mean @ V + overlap * pull
     cavity_var = (V * covV).sum(0) + gain * overlap * overlap
-
-    # 1.2  φ̃_i = proj(φ_i).
-    tilted = match(y, cavity_mean, cavity_var, fitc.s)
-    new_nu = torch.where(proper, torch.lerp(nu, tilted.nu, damping), nu)
-    new_mu = torch.where(proper, torch.lerp(mu, tilted.mu, damping), mu)
-
-    # 2  Reconstruct q.
-    Lambda, b = fitc.site_sum(weight * new_nu, weight * new_mu)
-    if state.directions is not None:
-        gone = coordinate_sum(old_directions, (weight * nu).double(), (weight * mu).double())
-        Lambda, b = state.Lambda + Lambda - gone.Lambda, state.b + b - gone.b
-
-    scaled = (n / s) * weight
     # g(θ\i) − g(θ) when one site is taken out of q.
     without = site_mean - mu_out * site_var
     log_removal = 0.5 * (gain * without * without - mu_out * (site_mean + without) - torch.log(d))
-    log_evidence = q.log_norm + (scaled * (tilted.log_Z + log_removal)).sum(dtype=torch.float64)
-    alpha, gamma = scaled * tilted.alpha, scaled * tilted.gamma
+
+    # 1.2  φ̃_i = proj(φ_i).
+    tilted = factors.likelihood.moments(factors.targets, cavity_mean, cavity_var, rows.s)
+    new_nu = torch.where(proper, torch.lerp(nu, tilted.nu, damping), nu)
+    new_mu = torch.where(proper, torch.lerp(mu, tilted.mu, damping), mu)
+    sites = fitc.site_sum(rows, weight * new_nu, weight * new_mu)
+    if old is not None:
+        sites -= coordinate_sum(old, (weight * nu).double(), (weight * mu).double())
+
+    alpha, gamma = weight * tilted.alpha, weight * tilted.gamma
     B = torch.addr(covV * (2 * gamma), mean, alpha)
     B += covO * (alpha * pull + 2 * gamma * gain * overlap)
-    adjoints = fitc.adjoints(q, B, gamma)
+    found = row_sums(prepared, rows, weight, tilted, sites, B, log_removal)
+    directions = None if old is None else fitc.directions(rows).T
+    new = RowSites(where, new_nu.double(), new_mu.double(), directions)
+    return replace(found, skipped=int((~proper).sum()), row_sites=(new,))
 
-    ok = fitc.ok and finite(log_evidence, new_nu, new_mu)
-    info = Info(log_evidence, adjoints, fitc.jitter, int((~proper).sum()), ok)
-    if not ok:
-        return state, info
+
+def update(state: State, prepared: Prepared, total: Sums, rho: float) -> State:
+    """Line 2: reconstruct q. ρ has no part in it.
+
+    In minibatch form the rows of `nu`, `mu` and `directions` that belong to the batch are written
+    in place, because copying O(nm) numbers would cost more than the step: the state handed in is
+    used up.
+    """
     if state.directions is None:
-        nu, mu = state.nu.clone(), state.mu.clone()
-        nu[where], mu[where] = new_nu.double(), new_mu.double()
-        return State(Lambda, b, nu, mu, None), info
-    state.nu[where] = new_nu.double()
-    state.mu[where] = new_mu.double()
-    state.directions[where] = fitc.directions().T
-    return state._replace(Lambda=Lambda, b=b), info
+        product = total.sites
+        state = state._replace(nu=state.nu.clone(), mu=state.mu.clone())
+    else:
+        product = Natural(state.Lambda, state.b) + total.sites
+    for where, nu, mu, directions in total.row_sites:
+        state.nu[where], state.mu[where] = nu, mu
+        if state.directions is not None and directions is not None:
+            state.directions[where] = directions
+    return state._replace(Lambda=product.Lambda, b=product.b)
+
+
+def _where(factors: Factors) -> slice | Tensor:
+    return slice(None) if factors.rows is None else factors.rows

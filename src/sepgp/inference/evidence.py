@@ -1,11 +1,107 @@
-"""What a step of any method reports: log Z_q, and equation (2) as adjoints of kernel matrices."""
+"""log Z_q and its gradient, equation (2): what every method adds up over rows, and what becomes
+of the sums."""
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
-from sepgp.gp.fitc import KernelMatrices
+from sepgp.gp.fitc import FITC, Posterior, Rows, adjoint_rows
+from sepgp.gp.natural import Natural
+from sepgp.likelihoods import Likelihood, Tilted
+
+
+class Factors(NamedTuple):
+    """The likelihood factors φ_i of the b rows of a batch."""
+
+    likelihood: Likelihood
+    targets: Tensor
+    """What the likelihood makes of the labels; its first axis has length b."""
+    weight: Tensor
+    """A row of weight w counts as w copies of its factor; shape (b,)."""
+    rows: Tensor | None
+    """Row numbers of the batch in the whole set, shape (b,); EP alone needs them."""
+
+
+class Prepared(NamedTuple):
+    """What the rows of a step have to know: work on m × m matrices, done once."""
+
+    fitc: FITC
+    n: float
+    """Total weight of all rows of the set: the paper's n."""
+    q: Posterior
+    cavity: Posterior
+    """What the rows' factors are matched under; for EP q, from which each row takes its own."""
+    log_removal: Tensor
+    """Σ_i [g(θ\\i) − g(θ)] as far as it is the same for all rows, shape ()."""
+    sites: object = None
+    """The sites of single rows (EP alone)."""
+
+
+class RowSites(NamedTuple):
+    """New sites of the rows of a batch (EP alone)."""
+
+    where: slice | Tensor
+    nu: Tensor
+    mu: Tensor
+    directions: Tensor | None
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Sums over rows, which add up wherever the rows are: O(m² + p) numbers."""
+
+    weight: float
+    """Σ w_i, the paper's s."""
+    sites: Natural
+    """Σ w_i θ_i, the natural parameters of the new sites over u."""
+    log_Z: Tensor
+    """Σ w_i log Z_i, shape ()."""
+    cross: Tensor
+    """The rows' part of the adjoint of Kmm, in the coordinates of FITC, shape (m, m)."""
+    gradient: Tensor
+    """The adjoints of Kmb and kdiag, pulled back to ξ, shape (p,)."""
+    skipped: int = 0
+    """Rows whose cavity was improper, so that their site stayed as it was (EP alone)."""
+    row_sites: tuple[RowSites, ...] = ()
+
+    def __add__(self, other: "Sums") -> "Sums":
+        return Sums(
+            self.weight + other.weight,
+            self.sites + other.sites,
+            self.log_Z + other.log_Z,
+            self.cross + other.cross,
+            self.gradient + other.gradient,
+            self.skipped + other.skipped,
+            self.row_sites + other.row_sites,
+        )
+
+
+def row_sums(
+    prepared: Prepared,
+    rows: Rows,
+    weight: Tensor,
+    tilted: Tilted,
+    sites: Natural,
+    B: Tensor,
+    log_removal: Tensor | float = 0.0,
+) -> Sums:
+    """The sums over a batch. Cost 2m² to 4m² per row, and the kernel's derivative.
+
+    Column i of B, shape (m, b), is as in `adjoint_rows`, weighted; it is overwritten.
+    """
+    gamma = weight * tilted.gamma
+    cross, dKmb = adjoint_rows(B, rows, gamma)
+    return Sums(
+        float(weight.sum()),
+        sites,
+        (weight * (tilted.log_Z + log_removal)).sum(dtype=torch.float64),
+        cross,
+        rows.pull(prepared.fitc.adjoint_Kmb(dKmb), gamma),
+    )
 
 
 class Info(NamedTuple):
@@ -13,14 +109,35 @@ class Info(NamedTuple):
 
     log_evidence: Tensor
     """Estimate of log Z_q from this batch, shape ()."""
-    adjoints: KernelMatrices
-    """∂ log Z_q / ∂ (Kmm, Kmb, kdiag)."""
+    gradient: Tensor
+    """∂ log Z_q/∂ξ, shape (p,)."""
     jitter: float
     """Relative jitter that the Cholesky factor of Kmm needed."""
     skipped: int
     """Rows whose cavity was improper, so that their site stayed as it was (EP alone)."""
     ok: bool
-    """False when log Z_q or a site is not finite: the state is then the one handed in."""
+    """False when log Z_q, a site or the gradient is not finite: the sums are then of no use."""
+
+
+def report(prepared: Prepared, total: Sums, pull: Callable[[Tensor], Tensor]) -> Info:
+    """What the sums say; `pull` takes an adjoint of Kmm, shape (m, m), to ξ. Cost O(m³)."""
+    scale = prepared.n / total.weight
+    evidence = log_evidence(prepared, total)
+    gradient = scale * total.gradient + pull(adjoint_Kmm(prepared, total))
+    # A site that is not finite would be so in every entry of Λ or b.
+    ok = prepared.fitc.ok and finite(evidence, gradient, total.sites.Lambda[0], total.sites.b)
+    return Info(evidence, gradient, prepared.fitc.jitter, total.skipped, ok)
+
+
+def log_evidence(prepared: Prepared, total: Sums) -> Tensor:
+    """log Z_q = g(θ) − g(θ_prior) + (n/s) Σ_i w_i [log Z_i + g(θ\\i) − g(θ)], shape ()."""
+    scale = prepared.n / total.weight
+    return prepared.q.log_norm + scale * total.log_Z + prepared.log_removal
+
+
+def adjoint_Kmm(prepared: Prepared, total: Sums) -> Tensor:
+    """∂ log Z_q/∂ Kmm, shape (m, m): the prior's part, and that of all n rows."""
+    return prepared.fitc.adjoint_Kmm(prepared.q, prepared.n / total.weight * total.cross)
 
 
 def finite(*tensors: Tensor) -> bool:

@@ -1,58 +1,74 @@
-"""Moment matching with the probit likelihood."""
+"""The probit likelihood: y = sign(f + ε) with ε standard normal, in closed form."""
 
 import math
-from typing import NamedTuple
+from dataclasses import dataclass
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from scipy.special import log_ndtr, ndtr
 from torch import Tensor
 
-LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
+from sepgp.likelihoods.likelihood import Floats, Tilted
 
+LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 FAR = -6.0
 """Below this z the plain formulas lose their digits."""
 
 
-class Tilted(NamedTuple):
-    """The match of φ_i q\\i for every row of a batch; all of shape (b,)."""
+@dataclass(frozen=True)
+class Probit:
+    """p(second class | f) = Φ(f)."""
 
-    log_Z: Tensor
-    """log Z_i, the log normaliser of φ_i q\\i."""
-    alpha: Tensor
-    """∂ log Z_i / ∂ mean."""
-    gamma: Tensor
-    """∂ log Z_i / ∂ variance."""
-    nu: Tensor
-    """Precision ν̃_i of the new site, always positive."""
-    mu: Tensor
-    """Natural mean μ̃_i of the new site."""
+    def targets(self, codes: Tensor) -> Tensor:
+        """Signs −1 and 1 of the classes 0 and 1, shape (b,), float64."""
+        return 2.0 * codes.double() - 1.0
 
+    def moments(self, targets: Tensor, mean: Tensor, var: Tensor, s: Tensor) -> Tilted:
+        """proj(φ_i) for φ_i = Φ(y_i m_i/√(1 + s_i)) under a cavity m_i ~ N(mean_i, var_i).
 
-def match(y: Tensor, mean: Tensor, var: Tensor, s: Tensor) -> Tilted:
-    """proj(φ_i) for φ_i = Φ(y_i m_i/√(1 + s_i)) under a cavity m_i ~ N(mean_i, var_i).
+        All arguments have shape (b,). With z = y·mean/√w, w = 1 + s + var and r = φ(z)/Φ(z):
+        α = y r/√w, λ = r(r + z)/w, γ = −½ r z/w, and the new site is ν̃ = λ/(1 − λ var),
+        μ̃ = (α + λ mean)/(1 − λ var). Work is in float64. Cost O(b).
+        """
+        dtype = mean.dtype
+        y, mean, var, s = (x.double() for x in (targets, mean, var, s))
+        w = 1 + s + var
+        root = w.sqrt()
+        z = y * mean / root
+        log_Z = torch.special.log_ndtr(z)
+        r = torch.exp(-0.5 * z * z - LOG_SQRT_2PI - log_Z)
+        gap = r + z
+        rest = 1 - r * gap
+        lack = 1 + z * gap
+        far = z < FAR
+        if bool(far.any()):
+            r[far], gap[far], rest[far], lack[far] = _far_tail(-z[far])
+        shrink = 1 + s + var * rest  # w (1 − λ var)
+        alpha = y * r / root
+        gamma = -0.5 * r * z / w
+        nu = r * gap / shrink
+        mu = y * r * root * lack / shrink
+        return Tilted(*(x.to(dtype) for x in (log_Z, alpha, gamma, nu, mu)))
 
-    y holds −1 and 1. All arguments have shape (b,). With z = y·mean/√w, w = 1 + s + var and
-    r = φ(z)/Φ(z): α = y r/√w, λ = r(r + z)/w, γ = −½ r z/w, and the new site is
-    ν̃ = λ/(1 − λ var), μ̃ = (α + λ mean)/(1 − λ var). Work is in float64. Cost O(b).
-    """
-    dtype = mean.dtype
-    y, mean, var, s = (x.double() for x in (y, mean, var, s))
-    w = 1 + s + var
-    root = w.sqrt()
-    z = y * mean / root
-    log_Z = torch.special.log_ndtr(z)
-    r = torch.exp(-0.5 * z * z - LOG_SQRT_2PI - log_Z)
-    gap = r + z
-    rest = 1 - r * gap
-    lack = 1 + z * gap
-    far = z < FAR
-    if bool(far.any()):
-        r[far], gap[far], rest[far], lack[far] = _far_tail(-z[far])
-    shrink = 1 + s + var * rest  # w (1 − λ var)
-    alpha = y * r / root
-    gamma = -0.5 * r * z / w
-    nu = r * gap / shrink
-    mu = y * r * root * lack / shrink
-    return Tilted(*(x.to(dtype) for x in (log_Z, alpha, gamma, nu, mu)))
+    def decision(self, mean: Floats, variance: Floats) -> Floats:
+        """z = mean/√(1 + variance), shape (n,): the second class has probability Φ(z)."""
+        z: Floats = mean / np.sqrt(1 + variance)
+        return z
+
+    def most_probable(self, mean: Floats, variance: Floats) -> NDArray[np.intp]:
+        """1 where the mean is above 0, shape (n,)."""
+        return (mean > 0).astype(np.intp)
+
+    def probabilities(self, mean: Floats, variance: Floats) -> Floats:
+        """Φ(−z) and Φ(z), shape (n, 2)."""
+        z = self.decision(mean, variance)
+        return np.column_stack([ndtr(-z), ndtr(z)])
+
+    def log_probabilities(self, mean: Floats, variance: Floats) -> Floats:
+        """log Φ(−z) and log Φ(z), shape (n, 2)."""
+        z = self.decision(mean, variance)
+        return np.column_stack([log_ndtr(-z), log_ndtr(z)])
 
 
 def _far_tail(x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:

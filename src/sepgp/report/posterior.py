@@ -10,7 +10,7 @@ from torch import Tensor
 from sepgp import inputs
 from sepgp.classifier import GPClassifier
 from sepgp.data.scaling import Floats
-from sepgp.gp.fitc import Natural
+from sepgp.gp.natural import Natural
 from sepgp.gp.predictor import posterior
 from sepgp.report.columns import Rows
 

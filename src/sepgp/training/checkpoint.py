@@ -4,18 +4,46 @@ import math
 import os
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import joblib
+import numpy as np
 import torch
 
 from sepgp.errors import InvalidData, InvalidParameter, brief
 from sepgp.files import tensors as persistence
 from sepgp.training.monitor import Best
+from sepgp.training.record import Record
+from sepgp.training.step import TrainingState
 
-if TYPE_CHECKING:
-    from sepgp.training.loop import Record, TrainingState
+FORMAT = "sepgp checkpoint 3"
+Identity = dict[str, tuple[str, str]]
+"""What tells a run from others: by name, a value as people read it, and its digest."""
 
-FORMAT = "sepgp checkpoint 2"
+
+def identity(**values: Any) -> Identity:
+    """The identity of a run with these values: by what they are, not by how they print."""
+    return {name: (repr(value), joblib.hash(_plain(value))) for name, value in values.items()}
+
+
+def _plain(value: Any) -> Any:
+    """A value in terms of plain Python and arrays, equal for equal values in any process."""
+    if isinstance(value, np.random.RandomState):
+        return [_plain(part) for part in value.get_state(legacy=True)]
+    if isinstance(value, torch.Tensor):
+        return value.detach().cpu().numpy()
+    if isinstance(value, torch.nn.Module):
+        scalars = (bool, int, float, str, tuple)
+        parts = {
+            (path, type(module).__qualname__): {
+                name: v for name, v in vars(module).items() if isinstance(v, scalars)
+            }
+            for path, module in value.named_modules()
+        }
+        return parts, {name: _plain(tensor) for name, tensor in value.state_dict().items()}
+    if isinstance(value, dict):
+        return {key: _plain(part) for key, part in value.items()}
+    return value if value is None or isinstance(value, str | int | float) else np.asarray(value)
 
 
 class Checkpoint:
@@ -37,7 +65,7 @@ class Checkpoint:
         self._path, self._every = Path(path), every
         self._tensors: dict[str, torch.Tensor] = {}
         self._header: dict[str, Any] | None = None
-        self._identity: dict[str, Any] = {}
+        self._identity: Identity = {}
         self._seed = 0
         self._start: torch.Tensor = torch.empty(0)
         self._written = 0.0
@@ -81,34 +109,38 @@ class Checkpoint:
         """Where the inducing points of the run in the file started, shape (m, d), or None."""
         return self._tensors.get("start")
 
-    def identify(self, identity: dict[str, Any], seed: int, start: torch.Tensor) -> None:
+    def identify(self, identity: "Identity", seed: int, start: torch.Tensor) -> None:
         """Say what run this is, and refuse the file if it belongs to another one."""
         self._identity, self._seed, self._start = identity, seed, start
         if self._header is None:
             return
         known = self._header["identity"]
-        for name, value in identity.items():
-            if known.get(name) == value:
+        for name, (text, digest) in identity.items():
+            other, other_digest = known.get(name, (None, None))
+            if other_digest == digest:
                 continue
             if name == "data":
                 raise InvalidParameter(
                     f"checkpoint={str(self._path)!r} belongs to a run on other rows; "
                     "give the same rows, or name another file."
                 )
+            belongs = f"checkpoint={str(self._path)!r} belongs to a run with"
+            if other == text:
+                raise InvalidParameter(
+                    f"{belongs} another {name} that looks alike; use the same values, or name "
+                    "another file."
+                )
             raise InvalidParameter(
-                f"checkpoint={str(self._path)!r} belongs to a run with "
-                f"{name}={brief(str(known.get(name)))}, not {brief(str(value))}; "
+                f"{belongs} {name}={brief(str(other))}, not {brief(text)}; "
                 "use the same setting, or name another file."
             )
 
-    def resume(self, state: "TrainingState") -> "tuple[TrainingState, list[Record], float, bool]":
+    def resume(self, state: TrainingState) -> tuple[TrainingState, list[Record], float, bool]:
         """State, history, seconds so far, and whether the run in the file is finished.
 
         Without a file: the state as it is, written at once, so that a place that cannot be written
         to is found before any work is done.
         """
-        from sepgp.training.loop import Record
-
         if self._header is None:
             self.save(state, [], 0.0)
             return state, [], 0.0, False
@@ -120,7 +152,7 @@ class Checkpoint:
             if "best.nll" in header:
                 like = Best(0, 0.0, state.xi, state.sites.Lambda, state.sites.b)
                 best = persistence.filled(like, "best", tensors, header)
-            state = persistence.filled(_plain(state), "state", tensors, header)
+            state = persistence.filled(_flat(state), "state", tensors, header)
             kinds = [Record.__annotations__[name] for name in Record._fields]
             history = [
                 Record(*(kind(value) for kind, value in zip(kinds, row, strict=True)))
@@ -138,8 +170,8 @@ class Checkpoint:
 
     def save(
         self,
-        state: "TrainingState",
-        history: "list[Record]",
+        state: TrainingState,
+        history: list[Record],
         seconds: float,
         finished: bool = False,
     ) -> None:
@@ -152,7 +184,7 @@ class Checkpoint:
             "seconds": seconds,
             "finished": finished,
         }
-        parts = {"state": _plain(state), "sites": state.sites, "optimizer": state.optimizer}
+        parts = {"state": _flat(state), "sites": state.sites, "optimizer": state.optimizer}
         if state.best is not None:
             parts["best"] = state.best
         for prefix, values in parts.items():
@@ -168,6 +200,6 @@ class Checkpoint:
         return time.monotonic() - self._written >= self._every
 
 
-def _plain(state: "TrainingState") -> "TrainingState":
+def _flat(state: TrainingState) -> TrainingState:
     """The state without the tuples inside it."""
-    return state._replace(sites=None, optimizer=None, best=None)  # type: ignore[arg-type]
+    return state._replace(sites=None, optimizer=None, best=None)

@@ -1,4 +1,4 @@
-"""Memory: how much there is, what EP needs, and keeping what a training step gives back."""
+"""Memory: how much there is, what sites need, and keeping what a training step gives back."""
 
 import ctypes
 import functools
@@ -7,6 +7,7 @@ from pathlib import Path
 import psutil
 
 from sepgp.errors import NotEnoughMemory
+from sepgp.inference.method import Method
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 
@@ -38,11 +39,15 @@ def available() -> int:
         return free
 
 
-def check_ep(n_rows: int, n_inducing: int, minibatch: bool, copies: int = 1) -> None:
-    """Refuse EP if its sites do not fit into memory.
+def check_sites(
+    method: Method, n_rows: int, n_inducing: int, minibatch: bool, copies: int = 1
+) -> None:
+    """Refuse a method with a site per row if these do not fit into memory.
 
     It keeps two numbers per row, and with minibatches m more; `copies` of them at the same time.
     """
+    if not method.per_row:
+        return
     numbers = n_rows * (2 + (n_inducing if minibatch else 0)) + n_inducing**2
     need, free = 8 * numbers * copies, available()
     if need > 0.9 * free:

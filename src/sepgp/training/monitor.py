@@ -1,18 +1,19 @@
-"""Rows kept aside from training: how good the model is on them, and the best one so far."""
+"""Held-out rows: how good the model is on them during training, and the best one so far."""
 
 import math
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from sepgp.gp.fitc import Natural
+from sepgp.data.batch import Source
 from sepgp.gp.hyperparameters import Hyperparameters
+from sepgp.gp.natural import Natural
 from sepgp.gp.predictor import Predictor, predict, predictor
-
-if TYPE_CHECKING:
-    from sepgp.training.loop import Sites, Source
+from sepgp.inference.method import State
+from sepgp.likelihoods import Likelihood
 
 EVERY = 50
 """Steps from one measurement to the next."""
@@ -32,7 +33,7 @@ class Best(NamedTuple):
 
 
 class Monitor:
-    """Measures models on rows that were kept aside.
+    """Measures models on held-out rows.
 
     When it measures depends on the number of the step alone, so that a run that was stopped and
     went on measures the same models.
@@ -41,12 +42,14 @@ class Monitor:
     ----------
     hyper : Hyperparameters
         What ξ means.
+    likelihood : Likelihood
+        Of the labels.
     source : Source
-        The rows kept aside; they are read once and held.
+        The held-out rows; they are read once and held.
     """
 
-    def __init__(self, hyper: Hyperparameters, source: "Source") -> None:
-        self._hyper = hyper
+    def __init__(self, hyper: Hyperparameters, likelihood: Likelihood, source: Source) -> None:
+        self._hyper, self._likelihood = hyper, likelihood
         self._batches = list(islice(source.batches(), source.batches_per_epoch))
         self._total = source.total_weight
 
@@ -55,7 +58,7 @@ class Monitor:
         return iteration % EVERY == 0
 
     def measure(
-        self, best: Best | None, iteration: int, xi: Tensor, sites: "Sites"
+        self, best: Best | None, iteration: int, xi: Tensor, sites: State
     ) -> tuple[Best | None, float]:
         """The best model, now that this one is measured too, and its mean NLL.
 
@@ -79,7 +82,8 @@ class Monitor:
         folded = Predictor(*(part.to(dtype) for part in folded))
         total = 0.0
         for X, y, weight, _ in self._batches:
-            mean, variance = predict(folded, kernel(Z, X), kernel.diag(X))
-            log_p = torch.special.log_ndtr((y * mean / (1 + variance).sqrt()).double())
-            total -= float(weight.double() @ log_p)
+            latent = predict(folded, kernel(Z, X), kernel.diag(X))
+            mean, variance, w = (part.double().cpu().numpy() for part in (*latent, weight))
+            log_p = self._likelihood.log_probabilities(mean, variance)
+            total -= float(w @ log_p[np.arange(len(y)), y.long().cpu().numpy()])
         return total / self._total

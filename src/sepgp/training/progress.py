@@ -6,7 +6,9 @@ import sys
 import time
 from typing import TextIO
 
-from sepgp.training.loop import Record, Settings, Source, progress
+from sepgp.data.batch import Source
+from sepgp.training.record import Record
+from sepgp.training.schedule import Schedule
 
 
 class ProgressLine:
@@ -17,7 +19,7 @@ class ProgressLine:
 
     Parameters
     ----------
-    settings, source
+    schedule, source
         Those of the training.
     first : int
         The number of steps before its first one.
@@ -26,9 +28,9 @@ class ProgressLine:
     """
 
     def __init__(
-        self, settings: Settings, source: Source, first: int, stream: TextIO | None = None
+        self, schedule: Schedule, source: Source, first: int, stream: TextIO | None = None
     ) -> None:
-        self._settings, self._source, self._first = settings, source, first
+        self._schedule, self._source, self._first = schedule, source, first
         self._stream = sys.stderr if stream is None else stream
         self._terminal = self._stream.isatty()
         self._next = time.monotonic() + self._pause(0.0)
@@ -59,7 +61,7 @@ class ProgressLine:
         return 0.1 if self._terminal else min(max(5.0, 0.05 * seconds), 60.0)
 
     def _done(self, record: Record) -> float:
-        return progress(self._settings, record.iteration - self._first, record.seconds)
+        return self._schedule.done(record.iteration - self._first, record.seconds)
 
     def _show(self, record: Record, time_left: str) -> None:
         epochs = (record.iteration - self._first) / self._source.batches_per_epoch

@@ -1,0 +1,202 @@
+"""What users hand to `fit` and `partial_fit`, checked and made ready."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import compute_sample_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d
+
+from sepgp import validation
+from sepgp.data import stream
+from sepgp.data.arrays import merged
+from sepgp.data.batch import MINIBATCH
+from sepgp.data.identifiers import warn_of_identifiers
+from sepgp.data.prepared import ArrayData, Data, prepare, prepare_part, split
+from sepgp.data.rows import ArrayRows, Rows, TableRows, arrow, is_table, open_rows
+from sepgp.data.scaling import Floats
+from sepgp.data.schema import Schema, is_source, needs_encoding, read, schema_of
+from sepgp.errors import InvalidData, InvalidParameter
+
+ClassWeight = dict[Any, float] | str | None
+
+
+class TrainingData(NamedTuple):
+    """Rows to train on."""
+
+    data: Data
+    held_out: ArrayData | None
+    """Some of the held-out rows, to measure the model on; None if none are held out."""
+    schema: Schema
+    target: str | None
+    """The column of the labels, where they were one."""
+
+
+def training_data(
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    target: str | None,
+    columns: Sequence[str] | None,
+    *,
+    known: Schema | None,
+    class_weight: ClassWeight,
+    held_out: float,
+    seed: int,
+    batch_size: int,
+) -> TrainingData:
+    """The rows to fit, without a share of them that is `held_out`.
+
+    `known` is the schema of the model to go on from, if there is one.
+    """
+    named = target is not None or columns is not None or isinstance(sample_weight, str)
+    encoded = is_table(X) and (needs_encoding(X) if known is None else known.encoding is not None)
+    aside: ArrayData | None = None
+    data: Data
+    if not (named or is_source(X) or _large(X) or encoded):
+        whole, schema = block_data(X, y, sample_weight, class_weight, known)
+        if held_out:
+            whole, aside = split(whole, held_out, seed)
+        data = _without_repeats(whole, batch_size)
+    else:
+        rows = training_rows(X, y, sample_weight, target, columns)
+        encoding = None if known is None or rows.schema is None else known.encoding
+        if held_out:
+            data, aside = prepare_part(rows, held_out, class_weight, seed, encoding, batch_size)
+        else:
+            data = prepare(rows, class_weight, seed, encoding, batch_size)
+        schema = schema_of(data.encoding, data.sample()[0].shape[1])
+        if isinstance(data, ArrayData):
+            data = _without_repeats(data, batch_size)
+    if known is None:
+        warn_of_identifiers(schema, data.sample()[0])
+    return TrainingData(data, aside, schema, target)
+
+
+def training_rows(
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    target: str | None = None,
+    columns: Sequence[str] | None = None,
+) -> Rows:
+    """Rows with their labels, from whatever holds them."""
+    if is_source(X):
+        if y is not None:
+            raise InvalidData(
+                "y is given beside a source of rows; leave it out and name the column of the "
+                "labels by target."
+            )
+        if sample_weight is not None and not isinstance(sample_weight, str):
+            raise InvalidData(
+                "sample_weight is an array beside a source of rows; name the column of the weights."
+            )
+        rows = open_rows(X, target, columns, sample_weight)
+        if rows.schema is None and columns is not None:
+            raise InvalidParameter(
+                f"columns names columns, but {rows.name} gives arrays without names; "
+                "leave it out or give tables."
+            )
+        return rows
+    if not is_table(X):
+        if target is not None or columns is not None or isinstance(sample_weight, str):
+            raise InvalidParameter(
+                "target, columns and a text as sample_weight name columns, but X is a "
+                f"{type(X).__name__} without names; give a table, or y and weights as arrays."
+            )
+        return ArrayRows(X, _labels(y, len(X)), _weights(sample_weight, len(X)))
+    table = arrow(X)
+    if target is not None and y is not None:
+        raise InvalidData("y and target are both given; give the labels once.")
+    labels = _labels(y, len(table)) if target is None else None
+    if not isinstance(sample_weight, str):
+        sample_weight = _weights(sample_weight, len(table))
+    return TableRows(table, target, columns, sample_weight, labels)
+
+
+def block_data(
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    class_weight: ClassWeight,
+    known: Schema | None,
+    classes: NDArray[Any] | None = None,
+) -> tuple[ArrayData, Schema]:
+    """Rows in memory with labels y, shape (n,); those of weight zero are left out.
+
+    With `classes`, the rows are a part of all rows, and may have one of these classes only.
+    """
+    schema, rows = read(X) if known is None else (known, known.features(X))
+    labels = _labels(y, len(rows))
+    partial = classes is not None
+    if classes is None:
+        classes = validation.two_classes(labels)
+    unknown = np.setdiff1d(labels, classes)
+    if len(unknown):
+        raise InvalidData(
+            f"y contains the label {unknown.tolist()[0]!r}, but the classes are "
+            f"{classes.tolist()}; name both classes in the first call of partial_fit."
+        )
+    weight = np.ones(len(rows))
+    if sample_weight is not None:
+        weight = validation.weights(sample_weight, len(rows))
+    if class_weight is not None:
+        weight *= compute_sample_weight(class_weight, labels)
+    kept = weight > 0
+    if not kept.any():
+        raise InvalidData("sample_weight is zero for every row; give some rows positive weight.")
+    if not partial and len(np.unique(labels[kept])) < 2:
+        raise InvalidData(
+            "sample_weight leaves rows of one class only; give both classes positive weight."
+        )
+    codes = np.searchsorted(classes, labels)
+    if not kept.all():
+        rows, codes, weight = rows[kept], codes[kept], weight[kept]
+    return ArrayData(rows, codes, weight, classes, schema.encoding), schema
+
+
+def online_block(
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    class_weight: ClassWeight,
+    known: Schema | None,
+    classes: NDArray[Any] | None,
+    batch_size: int,
+) -> tuple[ArrayData, Schema]:
+    """A block of rows for online learning."""
+    data, schema = block_data(X, y, sample_weight, class_weight, known, classes)
+    data = _without_repeats(data, batch_size)
+    if known is None:
+        warn_of_identifiers(schema, data.X)
+    return data, schema
+
+
+def _large(X: Any) -> bool:
+    return isinstance(X, np.memmap) and X.nbytes > stream.MEMORY
+
+
+def _labels(y: Any, n_rows: int) -> NDArray[Any]:
+    if y is None:
+        raise InvalidData(
+            "This GPClassifier estimator requires y to be passed, but the target y is None; give "
+            "the labels as y or name their column by target."
+        )
+    labels: NDArray[Any] = column_or_1d(y, warn=True)
+    validation.same_length(np.empty(n_rows), labels)
+    validation.known_labels(labels)
+    check_classification_targets(labels)
+    return labels
+
+
+def _weights(sample_weight: Any, n_rows: int) -> Floats | None:
+    return None if sample_weight is None else validation.weights(sample_weight, n_rows)
+
+
+def _without_repeats(data: ArrayData, batch_size: int) -> ArrayData:
+    if len(data.y) > min(batch_size, MINIBATCH):
+        return data
+    X, y, weight = merged(*data.sample())
+    return data._replace(X=X, y=y, weight=weight)

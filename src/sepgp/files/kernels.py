@@ -1,0 +1,71 @@
+"""Kernels in files: what they are made of, as JSON, and their parameters, as tensors."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sepgp.errors import InvalidParameter
+from sepgp.gp import kernels
+from sepgp.gp.kernels import Kernel
+
+LARGEST_LOG = 300.0
+"""Of a kernel's parameter: products of a few of them are still finite."""
+
+
+def structure_of(kernel: Kernel) -> dict[str, Any]:
+    """What a kernel is made of, without its parameters."""
+    name = type(kernel).__name__
+    if isinstance(kernel, kernels.Sum | kernels.Product):
+        return {"kind": name, "parts": [structure_of(part) for part in kernel.parts]}  # type: ignore[arg-type]
+    if getattr(kernels, name, None) is not type(kernel) or isinstance(kernel, kernels.FeatureMap):
+        raise InvalidParameter(
+            f"kernel has a {name}, which is code and cannot be kept in a model file; use the "
+            "kernels of sepgp.kernels alone, or pickle the model."
+        )
+    if isinstance(kernel, kernels.Stationary):
+        return {
+            "kind": name,
+            "spread": kernel.spread if math.isfinite(kernel.spread) else None,
+            "from_data": kernel.from_data,
+        }
+    return {"kind": name}
+
+
+def parameters_of(prefix: str, kernel: Kernel) -> dict[str, Tensor]:
+    """The parameters of a kernel by name."""
+    return {f"{prefix}.{name}": value for name, value in kernel.state_dict().items()}
+
+
+LEAVES = ("RBF", "Matern12", "Matern32", "Matern52", "Linear", "Constant", "White")
+
+
+def kernel_of(structure: Mapping[str, Any], prefix: str, tensors: Mapping[str, Tensor]) -> Kernel:
+    """The kernel that `structure_of` and `parameters_of` describe."""
+    name = structure["kind"]
+    if name in ("Sum", "Product"):
+        parts = [
+            kernel_of(part, f"{prefix}.parts.{i}", tensors)
+            for i, part in enumerate(structure["parts"])
+        ]
+        if not parts:
+            raise ValueError(f"a {name} of kernels has no parts")
+        composite: Kernel = getattr(kernels, name)(*parts)
+        return composite
+    if name not in LEAVES:
+        raise ValueError(f"there is no kernel {name!r}")
+    kernel: Kernel = getattr(kernels, name)()
+    if isinstance(kernel, kernels.Stationary):
+        spread = structure["spread"]
+        kernel.spread = math.inf if spread is None else float(spread)
+        kernel.from_data = bool(structure["from_data"])
+        if not kernel.spread > 0:
+            raise ValueError(f"the spread of {prefix} is not positive")
+    for parameter in list(kernel._parameters):
+        value = tensors[f"{prefix}.{parameter}"]
+        if value.ndim > (parameter == "log_lengthscale2") or value.abs().gt(LARGEST_LOG).any():
+            raise ValueError(f"{prefix}.{parameter} has another shape or is beyond all bounds")
+        setattr(kernel, parameter, torch.nn.Parameter(value.clone()))
+    return kernel

@@ -1,0 +1,55 @@
+"""The methods by name, and one step of any of them: m × m work, sums over rows, m × m work."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
+from typing import Any
+
+from sepgp.gp.fitc import FITC, Rows
+from sepgp.gp.natural import Natural
+from sepgp.inference import adf, ep, sep
+from sepgp.inference.evidence import Factors, Prepared, Sums
+
+State = Any
+"""What a method keeps of the sites: a tuple with Λ and b, and for EP a site per row."""
+Chunk = tuple[Rows, Factors]
+
+
+@dataclass(frozen=True)
+class Method:
+    """An inference method as functions on tensors.
+
+    A step is `prepare`, `sums` for every part of the batch, `+`, and `update`: see `add_up`.
+    """
+
+    init: Callable[[int, int, bool], State]
+    """From m, n and whether batches are parts of the rows to sites that say nothing yet."""
+    prepare: Callable[[State, FITC, float, Natural | None], Prepared]
+    sums: Callable[[Prepared, Rows, Factors], Sums]
+    update: Callable[[State, Prepared, Sums, float], State]
+    gather: Callable[[State, Rows, Factors], Natural | None] | None = None
+    """The product of the sites under the current kernel, where the state does not hold it."""
+    per_row: bool = False
+    """Whether there is a site per row, so that memory grows with the rows."""
+    recounts: bool = False
+    """Whether a row that is seen again counts again."""
+
+
+METHODS = {
+    "sep": Method(sep.init, sep.prepare, sep.sums, sep.update),
+    "ep": Method(ep.init, ep.prepare, ep.sums, ep.update, ep.gather, per_row=True),
+    "adf": Method(adf.init, adf.prepare, adf.sums, adf.update, recounts=True),
+}
+
+
+def add_up(
+    method: Method, state: State, fitc: FITC, n: float, chunks: Sequence[Chunk]
+) -> tuple[Prepared, Sums]:
+    """The sums of a batch that comes in chunks, under the sites of a state. Changes nothing."""
+    gathered = None
+    if method.gather is not None:
+        parts = [method.gather(state, *chunk) for chunk in chunks]
+        gathered = None if parts[0] is None else reduce(add, parts)
+    prepared = method.prepare(state, fitc, n, gathered)
+    return prepared, reduce(add, [method.sums(prepared, *chunk) for chunk in chunks])

@@ -1,0 +1,173 @@
+"""From rows to a fitted model."""
+
+import copy
+from collections.abc import Sequence
+from contextlib import ExitStack, closing
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from sepgp.data.batch import Source
+from sepgp.data.inputs import TrainingData
+from sepgp.errors import InvalidData, InvalidParameter
+from sepgp.gp.hyperparameters import Hyperparameters
+from sepgp.gp.natural import Natural
+from sepgp.gp.predictor import predictor
+from sepgp.inference.method import METHODS
+from sepgp.model import CHUNK, Model
+from sepgp.training.checkpoint import Checkpoint, Identity, identity
+from sepgp.training.loop import chosen, train
+from sepgp.training.memory import check_sites
+from sepgp.training.monitor import Monitor
+from sepgp.training.progress import ProgressLine
+from sepgp.training.record import Callback, Record, as_columns
+from sepgp.training.schedule import Schedule
+from sepgp.training.settings import DTYPES, Settings
+from sepgp.training.start import Start, from_model, from_rows
+from sepgp.training.step import Engine, TrainingState
+
+
+class Watch(NamedTuple):
+    """Who looks on: functions called after every step, and whether a progress line is shown."""
+
+    callbacks: Sequence[Callback] = ()
+    verbose: bool = False
+
+
+NOBODY = Watch()
+
+
+def fit(
+    settings: Settings,
+    given: TrainingData,
+    rng: np.random.RandomState,
+    seed: int,
+    previous: Model | None = None,
+    checkpoint: Checkpoint | None = None,
+    named: Identity | None = None,
+    watch: Watch = NOBODY,
+) -> Model:
+    """Train on all rows, anew or from the kernel, inducing points and sites of a `previous` model.
+
+    `named` is what else identifies the run that a checkpoint follows.
+    """
+    data, held_out, schema, target = given
+    if previous is None:
+        points = None if checkpoint is None else checkpoint.start
+        start = from_rows(settings, data, schema, target, rng, points)
+    else:
+        start = from_model(_same_task(previous, given))._replace(target=target, moments={})
+    source = start.source(settings, data, seed)
+    minibatch = source.batches_per_epoch > 1
+    copies = 1 if checkpoint is None else 2
+    check_sites(METHODS[settings.method], source.n_rows, len(start.Z), minibatch, copies)
+    engine = engine_of(settings, start)
+    state = engine.init(len(start.Z), source.n_rows, minibatch)
+    if previous is not None and _shapes(state.sites) == _shapes(previous.sites):
+        # Steps of minibatch EP write into their state, and the previous model must not change.
+        sites = copy.deepcopy(previous.sites)
+        state = state._replace(iteration=start.iteration, sites=sites)
+    if checkpoint is not None:
+        rows = data.digest() + ("" if held_out is None else held_out.digest())
+        warm = None if previous is None else [state.xi, state.sites.Lambda]
+        run = identity(data=rows, start=warm) | (named or {})
+        checkpoint.identify(run, seed, start.Z)
+    monitor = None
+    if held_out is not None:
+        measured = start.source(settings, held_out, seed, CHUNK)
+        monitor = Monitor(engine.hyper, start.likelihood, measured)
+    schedule = Schedule.of(settings, source.batches_per_epoch)
+    return run_training(
+        settings, start, engine, schedule, state, source, seed, watch, checkpoint, monitor
+    )
+
+
+def engine_of(settings: Settings, start: Start) -> Engine:
+    """The engine for a kernel and inducing points to start from."""
+    hyper = Hyperparameters(start.kernel, start.Z, settings.learn_kernel, settings.learn_inducing)
+    return Engine.of(settings, start.likelihood, hyper)
+
+
+def run_training(
+    settings: Settings,
+    start: Start,
+    engine: Engine,
+    schedule: Schedule,
+    state: TrainingState,
+    source: Source,
+    seed: int,
+    watch: Watch,
+    checkpoint: Checkpoint | None = None,
+    monitor: Monitor | None = None,
+) -> Model:
+    """Train, and make the model of what came out."""
+    callbacks = tuple(watch.callbacks)
+    with ExitStack() as stack:
+        if watch.verbose:
+            line = ProgressLine(schedule, source, state.iteration)
+            # Last, so that whoever sees a step can rely on what the others do with it.
+            callbacks = (*callbacks, stack.enter_context(closing(line)))
+        last, history = train(engine, schedule, state, source, callbacks, checkpoint, monitor)
+    if all(record.rejected for record in history):
+        raise InvalidParameter(
+            f"kernel={settings.kernel!r} gives covariances that cannot be factorised, even with "
+            "jitter; add a kernel that relates different points, such as RBF()."
+        )
+    state = chosen(last)
+    kernel, Z = engine.hyper.model(state.xi)
+    with torch.no_grad():
+        try:
+            folded = predictor(kernel, Z, Natural(state.sites.Lambda, state.sites.b))
+        except RuntimeError as error:  # of torch.linalg: there is no posterior
+            if checkpoint is None:
+                raise
+            raise checkpoint.damaged() from error
+    return Model(
+        method=settings.method,
+        schema=start.schema,
+        target=start.target,
+        classes=start.classes,
+        scaling=start.scaling,
+        likelihood=start.likelihood,
+        kernel=kernel,
+        Z=Z,
+        sites=state.sites,
+        predictor=folded,
+        n_seen=source.total_weight,
+        history=as_columns(history),
+        log_evidence=_log_evidence(last, history, source.batches_per_epoch),
+        iteration=state.iteration,
+        moments=state.optimizer._asdict(),
+        seed=seed,
+        dtype=DTYPES[settings.dtype],
+    )
+
+
+def _log_evidence(last: TrainingState, history: Sequence[Record], per_epoch: int) -> float:
+    """The mean over the epoch that led to the model that is kept."""
+    reached = len(history)
+    if last.best is not None:
+        reached -= last.iteration - last.best.iteration
+    epoch = history[max(0, reached - per_epoch) : reached]
+    return float(np.mean([record.log_evidence for record in epoch]))
+
+
+def _shapes(sites: Any) -> list[Any]:
+    return [part.shape for part in sites if part is not None]
+
+
+def _same_task(previous: Model, given: TrainingData) -> Model:
+    """The model to go on from, if the rows have its columns and classes."""
+    if not given.schema.same(previous.schema):
+        raise InvalidData(
+            "X has other columns than the model to go on from; give the same columns, or set "
+            "warm_start=False."
+        )
+    classes = given.data.classes
+    if not np.array_equal(classes, previous.classes):
+        raise InvalidData(
+            f"y has the classes {classes.tolist()}, but the model to go on from has "
+            f"{previous.classes.tolist()}; use the same labels or warm_start=False."
+        )
+    return previous

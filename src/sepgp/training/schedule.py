@@ -1,0 +1,113 @@
+"""How fast everything moves in a training, and when it ends."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from sepgp.training.optimizers import OPTIMIZERS
+from sepgp.training.record import Record
+from sepgp.training.settings import Settings
+
+MAX_SITE_STEP = 0.5
+"""At ρ = 1 the tied site of a kernel of large amplitude swings between two values for ever."""
+FORGETTING = 0.6
+"""The tied site moves by ρ = t^−0.6 in step t. That is more than an average's 1/t, since a part of
+what it has learned belongs to a kernel that has moved since."""
+WANDER = 1.0
+"""How far inducing points may go astray in a training, in standard deviations of the features."""
+FASTEST = 0.1
+"""The highest learning rate of inducing points in minibatches."""
+STEPS, MINIBATCH_STEPS = 250, 1000
+"""Without a number of steps or a time budget: when every step sees all rows, and otherwise."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Learning rates over a training, and its end."""
+
+    max_iter: int | None
+    time_budget: float | None
+    rate: float
+    """Learning rate at the start."""
+    decay: bool
+    """Whether it falls to 0 along a half cosine."""
+    tol: float | None
+
+    @classmethod
+    def of(cls, settings: Settings, batches_per_epoch: int) -> Self:
+        """The schedule that the settings ask for."""
+        max_iter, rate = settings.max_iter, settings.learning_rate
+        if max_iter is None and settings.time_budget is None:
+            max_iter = STEPS if batches_per_epoch == 1 else MINIBATCH_STEPS
+        if rate is None:
+            rate = OPTIMIZERS[settings.optimizer].rate
+        decay = settings.optimizer == "adam"
+        return cls(max_iter, settings.time_budget, rate, decay, settings.tol)
+
+    def done(self, number: int, seconds: float, per_step: float = 0.0) -> float:
+        """The part of the work that is done, up to 1, by whichever limit is nearer.
+
+        Of the time budget, that is the part used up by this step, which is the `number`-th and
+        begins now, and one more. So the last step is one after which another would be too late.
+        """
+        done = 0.0
+        if self.max_iter is not None:
+            done = number / self.max_iter
+        if self.time_budget is not None:
+            done = max(done, (seconds + 2 * per_step) / max(self.time_budget, 1e-9))
+        return done
+
+    def rates(self, number: int, done: float, minibatches: bool) -> tuple[float, float]:
+        """The learning rate in step `number`, and the inducing points' share of it."""
+        if not self.decay or not self.rate:
+            return self.rate, 1.0
+        rate, share = self.rate * 0.5 * (1 + math.cos(math.pi * min(done, 1.0))), 1.0
+        if minibatches:
+            share = inducing_rate(self.rate, number / done if done else 1.0) / self.rate
+        return rate, share
+
+    def converged(self, history: Sequence[Record], batches_per_epoch: int, n: float) -> bool:
+        """Whether log Z_q per row grew by less than `tol` between the last two windows.
+
+        A window is an epoch, or ten steps if that is more.
+        """
+        if self.tol is None:
+            return False
+        window = max(10, batches_per_epoch)
+        if len(history) < 2 * window or len(history) % window:
+            return False
+        values = [record.log_evidence for record in history[-2 * window :]]
+        gain = (sum(values[window:]) - sum(values[:window])) / window
+        return gain < self.tol * n
+
+
+def site_step(rule: str | float, iteration: int, fraction: float) -> float:
+    """The step ρ of SEP's tied site at an iteration, counted from 0, for batches of s = fraction·n.
+
+    "paper" is ρ = s/n. "average" is the running average of all batches of the first epoch, then
+    the paper's rule. A number is a floor under t^−0.6 in step t. But for the paper's rule, ρ stays
+    at or below `MAX_SITE_STEP`.
+    """
+    if rule == "paper":
+        return fraction
+    if rule == "average":
+        return min(MAX_SITE_STEP, max(fraction, 1 / (iteration + 1)))
+    return min(MAX_SITE_STEP, max(fraction, float(rule), math.pow(iteration + 1, -FORGETTING)))
+
+
+def inducing_rate(rate: float, steps: float) -> float:
+    """The learning rate of inducing points in minibatches, in a training of so many steps.
+
+    A minibatch says little about a single coordinate of Z, and Adam makes steps of about ± the
+    rate of whatever it says: a random walk, which along a half cosine of N steps ends at a
+    distance of rate·√(3N/8). This is kept below `WANDER`, and the rate below `FASTEST`.
+    """
+    return min(rate, FASTEST, WANDER * math.sqrt(8 / (3 * max(steps, 1.0))))
+
+
+def seconds_per_step(history: Sequence[Record]) -> float:
+    """The mean of all steps but the first, which may have to wait for its rows; 0 if unknown."""
+    if len(history) < 2:
+        return 0.0
+    return (history[-1].seconds - history[0].seconds) / (len(history) - 1)

@@ -1,0 +1,149 @@
+"""How to train: the parameters of `GPClassifier` as one frozen value, checked in one place."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+
+from sepgp.data.batch import MINIBATCH
+from sepgp.errors import InvalidParameter
+from sepgp.gp.kernels import AUTO, KERNELS, Kernel
+from sepgp.inference.method import METHODS
+from sepgp.training.optimizers import OPTIMIZERS
+
+DTYPES = {"float64": torch.float64, "float32": torch.float32}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What decides the result of a training, but for rows and seed: see `GPClassifier`."""
+
+    method: str = "sep"
+    n_inducing: int = 200
+    inducing: str | ArrayLike = "kmeans"
+    kernel: str | Kernel = "auto"
+    batch_size: int | None = None
+    learn_kernel: bool = True
+    learn_inducing: bool = True
+    max_iter: int | None = None
+    time_budget: float | None = None
+    learning_rate: float | None = None
+    optimizer: str = "adam"
+    site_step: str | float = 0.01
+    class_weight: dict[Any, float] | str | None = None
+    standardize: bool = True
+    tol: float | None = None
+    validation_fraction: float = 0.0
+    device: str = "cpu"
+    dtype: str = "float64"
+    forgetting: float = 1.0
+
+    @classmethod
+    def of(cls, parameters: dict[str, Any]) -> Self:
+        """Those of the parameters that are settings, checked before any data is looked at."""
+        settings = cls(**{field.name: parameters[field.name] for field in fields(cls)})
+        settings._check()
+        return settings
+
+    @property
+    def rows_per_step(self) -> int:
+        """The size of a minibatch."""
+        return MINIBATCH if self.batch_size is None else self.batch_size
+
+    def row_dtype(self, n_rows: int) -> torch.dtype:
+        """Of the work on rows.
+
+        Few rows, all in every step: float32 gains no time, and rounding may choose the optimum.
+        """
+        few = n_rows <= min(self.rows_per_step, MINIBATCH)
+        return torch.float64 if few else DTYPES[self.dtype]
+
+    def _check(self) -> None:
+        one_of("method", self.method, tuple(METHODS))
+        one_of("optimizer", self.optimizer, tuple(OPTIMIZERS))
+        one_of("dtype", self.dtype, tuple(DTYPES))
+        at_least("n_inducing", self.n_inducing, 1, whole=True)
+        for name in ("batch_size", "max_iter"):
+            if getattr(self, name) is not None:
+                at_least(name, getattr(self, name), 1, whole=True)
+        at_least("forgetting", self.forgetting, 0)
+        if not 0 < self.forgetting <= 1:
+            raise InvalidParameter(
+                f"forgetting={self.forgetting!r} must be a number above 0 and at most 1."
+            )
+        at_least("validation_fraction", self.validation_fraction, 0)
+        if not self.validation_fraction < 1:
+            raise InvalidParameter(
+                f"validation_fraction={self.validation_fraction!r} must be a number of at least 0 "
+                "and below 1."
+            )
+        for name in ("learning_rate", "time_budget", "tol"):
+            if getattr(self, name) is not None:
+                at_least(name, getattr(self, name), 0)
+        if isinstance(self.site_step, str):
+            one_of("site_step", self.site_step, ("paper", "average"))
+        else:
+            at_least("site_step", self.site_step, 0)
+        if not isinstance(self.kernel, Kernel):
+            kernel_name(self.kernel)
+        if isinstance(self.inducing, str):
+            one_of("inducing", self.inducing, ("kmeans", "random"))
+        class_weights(self.class_weight)
+        available(self.device)
+
+
+def one_of(name: str, value: object, choices: Sequence[str]) -> None:
+    """Refuse a value that is not among the choices."""
+    if not isinstance(value, str) or value not in choices:
+        listed = ", ".join(repr(choice) for choice in choices)
+        raise InvalidParameter(f"{name}={value!r} is unknown; choose one of {listed}.")
+
+
+def kernel_name(value: object) -> None:
+    """Refuse what is neither the name of a kernel nor a sum of such names."""
+    parts = value.split("+") if isinstance(value, str) else [""]
+    if value != AUTO and not all(part.strip() in KERNELS for part in parts):
+        listed = ", ".join(repr(name) for name in (AUTO, *KERNELS))
+        raise InvalidParameter(
+            f"kernel={value!r} is unknown; choose one of {listed}, or a sum such as "
+            "'matern32+matern32'."
+        )
+
+
+def at_least(name: str, value: Any, least: float, whole: bool = False) -> None:
+    """Refuse a value that is not a number of at least `least`."""
+    number = isinstance(value, (int, np.integer)) or (
+        not whole and isinstance(value, (float, np.floating))
+    )
+    if isinstance(value, bool) or not number or not value >= least:
+        kind = "a whole number" if whole else "a number"
+        raise InvalidParameter(f"{name}={value!r} must be {kind} of at least {least}.")
+
+
+def class_weights(value: Any) -> None:
+    """Refuse weights of classes that are not None, "balanced" or a dict of finite numbers."""
+    if value is None or (isinstance(value, str) and value == "balanced"):
+        return
+    if not isinstance(value, dict):
+        raise InvalidParameter(
+            f"class_weight={value!r} is unknown; give None, 'balanced' or a dict of weights."
+        )
+    for label, weight in value.items():
+        if not np.isfinite(weight) or weight < 0:
+            raise InvalidParameter(
+                f"class_weight of {label!r} is {weight!r}, which is negative, NaN or infinite; "
+                "give a weight of at least 0."
+            )
+
+
+def available(device: Any) -> None:
+    """Refuse a device that torch does not have here."""
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, TypeError):
+        raise InvalidParameter(
+            f"device={device!r} is not available; choose 'cpu' or a device that torch has here."
+        ) from None

@@ -1,0 +1,108 @@
+"""Where a training starts: from rows, or from a model that was trained before."""
+
+import copy
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from sepgp.data.batch import Source, aligned
+from sepgp.data.prepared import Data
+from sepgp.data.scaling import Floats, Scaling, identity
+from sepgp.data.schema import Schema
+from sepgp.errors import InvalidParameter
+from sepgp.gp.inducing import start_points
+from sepgp.gp.kernels import Kernel, named
+from sepgp.inference.method import State
+from sepgp.likelihoods import Likelihood, Probit
+from sepgp.model import Model
+from sepgp.training.settings import Settings
+
+MAX_ROWS = 20_000
+"""Rows that inducing points start from; more would cost time and move the points little."""
+
+
+class Start(NamedTuple):
+    """What a training goes on from."""
+
+    schema: Schema
+    target: str | None
+    classes: NDArray[Any]
+    scaling: Scaling
+    likelihood: Likelihood
+    kernel: Kernel
+    Z: Tensor
+    """Inducing points, scaled, shape (m, d)."""
+    sites: State = None
+    """None for uniform ones."""
+    iteration: int = 0
+    moments: Mapping[str, Any] = {}
+    """The optimiser's state; empty for a fresh one."""
+
+    def source(self, settings: Settings, data: Data, seed: int, size: int | None = None) -> Source:
+        """Batches of data, scaled."""
+        dtype = settings.row_dtype(data.n_rows)
+        return data.source(
+            self.scaling, size or settings.rows_per_step, seed, dtype, settings.device
+        )
+
+
+def from_model(model: Model) -> Start:
+    """Where a training that goes on from a model starts."""
+    return Start(*(getattr(model, name) for name in Start._fields))
+
+
+def from_rows(
+    settings: Settings,
+    data: Data,
+    schema: Schema,
+    target: str | None,
+    rng: np.random.RandomState,
+    points: Tensor | None = None,
+) -> Start:
+    """Scaling, inducing points and kernel that the rows suggest.
+
+    `points`, shape (m, d), are the inducing points if they are known, in standardised units.
+    """
+    rows, codes, weight = data.sample()
+    d = rows.shape[1]
+    scaling = data.scaling() if settings.standardize else identity(d)
+    if points is not None and points.shape[1] == d:
+        Z: Floats = points.numpy()
+    elif isinstance(settings.inducing, str):
+        some = np.flatnonzero(weight > 0)
+        if len(some) > MAX_ROWS:
+            some = np.sort(rng.choice(some, MAX_ROWS, replace=False))
+        scaled = scaling.apply(rows[some])
+        Z = start_points(
+            settings.inducing, scaled, codes[some], weight[some], settings.n_inducing, rng
+        )
+    else:
+        Z = scaling.apply(inducing_points(settings.inducing, d))
+    kernel = (
+        copy.deepcopy(settings.kernel)
+        if isinstance(settings.kernel, Kernel)
+        else named(settings.kernel, d)
+    )
+    placed = aligned(torch.as_tensor(Z, device=settings.device))
+    kernel.start(placed)
+    kernel = kernel.to(settings.device)
+    return Start(schema, target, data.classes, scaling, Probit(), kernel, placed)
+
+
+def inducing_points(given: Any, n_features: int) -> Floats:
+    """Inducing points that a user gave as an array of shape (m, d)."""
+    try:
+        points = np.asarray(given, dtype=np.float64)
+    except (ValueError, TypeError):
+        points = np.empty(())
+    finite = points.ndim == 2 and np.isfinite(points).all()
+    if not finite or not len(points) or points.shape[1] != n_features:
+        raise InvalidParameter(
+            f"inducing has shape {points.shape}; give a finite array of shape "
+            f"(n_inducing, {n_features}), 'kmeans' or 'random'."
+        )
+    return points

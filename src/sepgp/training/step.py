@@ -1,0 +1,121 @@
+"""One step of training: the sites are refined and the hyper-parameters move."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from sepgp.data.batch import Batch
+from sepgp.gp.direct import direct
+from sepgp.gp.fitc import FITC
+from sepgp.gp.hyperparameters import Hyperparameters, pull_back
+from sepgp.gp.whitened import whitened
+from sepgp.inference.evidence import Factors, Info, Prepared, Sums, report
+from sepgp.inference.method import METHODS, Chunk, Method, State, add_up
+from sepgp.likelihoods import Likelihood
+from sepgp.training.monitor import Best
+from sepgp.training.optimizers import OPTIMIZERS
+from sepgp.training.schedule import site_step
+from sepgp.training.settings import Settings
+
+
+class TrainingState(NamedTuple):
+    """Everything that changes during training."""
+
+    iteration: int
+    xi: Tensor
+    """Hyper-parameters, shape (p,)."""
+    last_xi: Tensor
+    """ξ of the step before, to return to when a step fails."""
+    sites: State
+    optimizer: Any
+    rate: float
+    """Factor on the learning rate; halved whenever a step is thrown away."""
+    best: Best | None = None
+    """The best model measured so far; None if none was."""
+
+
+@dataclass(frozen=True)
+class Engine:
+    """What a step works with and does not change."""
+
+    method: Method
+    likelihood: Likelihood
+    hyper: Hyperparameters
+    optimizer: Any
+    site_step: str | float
+    """The rule for SEP's ρ: see `sepgp.training.schedule.site_step`."""
+
+    @classmethod
+    def of(cls, settings: Settings, likelihood: Likelihood, hyper: Hyperparameters) -> "Engine":
+        """The engine that the settings ask for."""
+        method, optimizer = METHODS[settings.method], OPTIMIZERS[settings.optimizer]
+        return cls(method, likelihood, hyper, optimizer, settings.site_step)
+
+    def init(self, n_inducing: int, n_rows: int, minibatch: bool) -> TrainingState:
+        """The state before the first step; `minibatch` says that a batch is a part of all rows."""
+        xi = self.hyper.start
+        with torch.device(xi.device):
+            sites = self.method.init(n_inducing, n_rows, minibatch)
+        return TrainingState(0, xi, xi, sites, self.optimizer.init(xi), 1.0)
+
+    def step(
+        self, state: TrainingState, batch: Batch, n: float, rate: float, share: float = 1.0
+    ) -> tuple[TrainingState, Info]:
+        """One site refinement and, unless `rate` is 0, one move of the hyper-parameters.
+
+        n is the weight of all rows. Inducing points get a `share` of the learning rate. A step
+        that meets anything not finite is thrown away: `info.ok` is then False, the sites stay, ξ
+        goes back to where it was a step before, and the rate is halved.
+        """
+        learn = rate > 0 and len(state.xi) > 0
+        prepared, total, info = self._evaluate(state, [batch], n, learn)
+        following = state._replace(iteration=state.iteration + 1)
+        if info.ok and learn:
+            gradient = info.gradient + self.hyper.prior_gradient(state.xi)
+            change, moments = self.optimizer.step(state.optimizer, gradient, rate * state.rate)
+            change[self.hyper.inducing] *= share
+            moved = torch.clamp(state.xi + change, self.hyper.lower, self.hyper.upper)
+            info = info._replace(ok=bool(torch.isfinite(moved).all()))
+            following = following._replace(xi=moved, last_xi=state.xi, optimizer=moments)
+        if not info.ok:
+            fresh = self.optimizer.init(state.xi)
+            return following._replace(
+                xi=state.last_xi, last_xi=state.last_xi, optimizer=fresh, rate=state.rate / 2
+            ), info
+        rho = site_step(self.site_step, state.iteration, min(1.0, total.weight / n))
+        return following._replace(sites=self.method.update(state.sites, prepared, total, rho)), info
+
+    @torch.no_grad()
+    def _evaluate(
+        self, state: TrainingState, batches: Sequence[Batch], n: float, learn: bool
+    ) -> tuple[Prepared, Sums, Info]:
+        """What the rows of some batches say together; in whitened form if need be."""
+        xi = state.xi.detach().requires_grad_(learn)
+        double = batches[0].X.dtype == torch.float64
+        for basis in (direct, whitened) if double else (whitened,):
+            Kmm = self.hyper.Kmm(xi)
+            fitc = basis(Kmm.detach())
+            chunks = [self.chunk(fitc, xi, batch) for batch in batches]
+            prepared, total = add_up(self.method, state.sites, fitc, n, chunks)
+            info = report(prepared, total, partial(_pull, xi, [Kmm]))
+            if info.ok:
+                break
+        return prepared, total, info
+
+    def chunk(self, fitc: FITC, xi: Tensor, batch: Batch) -> Chunk:
+        """The rows of a batch, with their kernel matrices at ξ, as the methods see them."""
+        matrices = self.hyper.Kmb(xi, batch.X)
+        Kmb, kdiag = (matrix.detach() for matrix in matrices)
+        targets = self.likelihood.targets(batch.y)
+        return (
+            fitc.rows(Kmb, kdiag, partial(_pull, xi, matrices)),
+            Factors(self.likelihood, targets, batch.weight, batch.rows),
+        )
+
+
+def _pull(xi: Tensor, matrices: Sequence[Tensor], *adjoints: Tensor) -> Tensor:
+    return pull_back(xi, matrices, adjoints)
