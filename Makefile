@@ -3,18 +3,23 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 READY_DOCS := $(VENV)/.ready-docs
+# A process per core, up to eight; each computes with one thread.
+PYTEST := $(BIN)/python -m pytest --numprocesses=logical --maxprocesses=8 --dist=worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types docs clean
+.PHONY: help demo test test-all lint types docs clean
 
 help:  ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
 
 demo: $(READY)  ## Train on real data beside two other models, and print a table
 	$(BIN)/python examples/digits.py
 
-test: lint types  ## Lint, check types and run every test
-	$(BIN)/python -m pytest
+test: lint types  ## Lint, check types and run the fast tests; three minutes at most
+	$(PYTEST) -m "not slow and not process"
+
+test-all: test  ## The same, and then the tests that take long or start processes
+	$(PYTEST) -m "slow or process"
 
 lint: $(READY)  ## Check style and formatting
 	$(BIN)/ruff check

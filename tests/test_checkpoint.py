@@ -19,13 +19,15 @@ from numpy.testing import assert_array_equal
 from quick import METHODS, assert_one_sentence, blobs, quick
 from safetensors.torch import load_file, save_file
 
-from sepgp import GPClassifier, InvalidData, InvalidParameter, kernels, monitor, persistence
+from sepgp import GPClassifier, InvalidData, InvalidParameter, kernels
 from sepgp.data import stream
 from sepgp.errors import WriteFailed
+from sepgp.files import tensors as persistence
+from sepgp.training import monitor
 
 X, Y = blobs(120)
 FRESH = multiprocessing.get_context("forkserver")
-FRESH.set_forkserver_preload(["sepgp"])
+FRESH.set_forkserver_preload(["sepgp.classifier"])
 
 
 def numbers(model: GPClassifier) -> np.ndarray:
@@ -72,7 +74,10 @@ def test_a_continued_run_equals_one_that_was_never_stopped(setting, tmp_path, mo
     stopped = quick(**setting, checkpoint=path, checkpoint_every=0, callbacks=[crash_at(7)])
     with pytest.raises(Crash):
         stopped.fit(X, Y)
-    continued = quick(**setting, checkpoint=path, checkpoint_every=0).fit(X, Y)
+    steps = []
+    continued = quick(**setting, checkpoint=path, checkpoint_every=0, callbacks=[steps.append])
+    continued.fit(X, Y)
+    assert steps[0].iteration == 7  # one that began anew would end with the same numbers
     assert_array_equal(numbers(continued), numbers(whole))
     assert continued.n_iter_ == whole.n_iter_
     assert_array_equal(continued.predict_proba(X), whole.predict_proba(X))
@@ -279,6 +284,7 @@ def report(answer, path: str, callback) -> None:
         answer.send("finished")
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("work", "arguments", "reason"),
     [
@@ -304,49 +310,56 @@ def test_a_checkpoint_that_cannot_be_written_keeps_the_last_good_one(
     assert_array_equal(numbers(continued), numbers(quick(batch_size=30).fit(X, Y)))
 
 
-def streamed(path: str, data: str, pause: float) -> GPClassifier:
+LAST = 200
+
+
+def streamed(path: str, data: str, callback=None) -> GPClassifier:
     """A fit from a file, with a checkpoint after every step."""
     torch.set_num_threads(1)
     stream.MEMORY, stream.CHUNK = 4096, 64
     model = quick(
-        batch_size=50,
-        max_iter=60,
-        checkpoint=path,
-        checkpoint_every=0,
-        callbacks=[lambda record: time.sleep(pause)],
+        batch_size=50, max_iter=LAST, checkpoint=path, checkpoint_every=0, callbacks=callback
     )
     return model.fit(data, target="y")
 
 
-def train(path: str, data: str) -> None:
-    streamed(path, data, 0.005)
+def train(path: str, data: str, log: str) -> None:
+    def callback(record) -> None:
+        with open(log, "a") as file:
+            print(record.iteration, file=file)
+        time.sleep(0.005)
+
+    streamed(path, data, [callback])
 
 
+@pytest.mark.process
 def test_killed_at_twenty_random_moments_a_run_ends_with_the_same_numbers(
     tmp_path, monkeypatch
 ) -> None:
     for name in ("MEMORY", "CHUNK"):
         monkeypatch.setattr(stream, name, getattr(stream, name))  # put back what `streamed` sets
     rows, labels = blobs(400)
-    data, path = f"{tmp_path}/rows.parquet", tmp_path / "run.ckpt"
+    data, path, log = f"{tmp_path}/rows.parquet", tmp_path / "run.ckpt", tmp_path / "steps"
     columns = {f"x{i}": column for i, column in enumerate(rows.T)}
     pq.write_table(pa.table({**columns, "y": labels}), data, row_group_size=90)
-    expected = numbers(streamed(f"{tmp_path}/undisturbed.ckpt", data, 0.0))
+    expected = numbers(streamed(f"{tmp_path}/undisturbed.ckpt", data))
 
-    moments = random.Random(0)
-    kills = 0
-    while kills < 20:
-        process = FRESH.Process(target=train, args=(str(path), data))
+    moments, step = random.Random(0), 0
+    for _ in range(20):
+        log.write_text("")
+        process = FRESH.Process(target=train, args=(str(path), data, str(log)))
         process.start()
-        process.join(moments.uniform(0.0, 0.3))
-        if process.is_alive():
-            os.kill(process.pid, signal.SIGKILL)
-            kills += 1
+        while process.is_alive() and log.read_text().count("\n") < 2:
+            time.sleep(0.001)
+        time.sleep(moments.uniform(0.0, 0.03))  # a few steps, and anywhere within one
+        os.kill(process.pid, signal.SIGKILL)
         process.join()
-        if path.exists():
-            persistence.read(path)
-        if process.exitcode == 0:
-            assert_array_equal(numbers(streamed(str(path), data, 0.0)), expected)
-            path.unlink()
-    assert_array_equal(numbers(streamed(str(path), data, 0.0)), expected)
-    assert sorted(os.listdir(tmp_path)) == ["rows.parquet", "run.ckpt", "undisturbed.ckpt"]
+        before, step = step, persistence.read(path)[1]["state.iteration"]
+        assert 0 < step < LAST, "killed before it had made a step, or after the last"
+        assert log.read_text().startswith(f"{before + 1}\n"), "went on from another step"
+        assert before < step
+    steps = []
+    continued = streamed(str(path), data, [steps.append])
+    assert [record.iteration for record in steps] == [*range(step + 1, LAST + 1)]
+    assert_array_equal(numbers(continued), expected)
+    assert sorted(os.listdir(tmp_path)) == ["rows.parquet", "run.ckpt", "steps", "undisturbed.ckpt"]

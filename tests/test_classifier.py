@@ -27,8 +27,14 @@ PROBE = np.random.default_rng(1).normal(1, 3, size=(50, 2))
 
 
 # A check that cannot run here raises SkipTest, which pytest reports as a skip with its reason.
-@parametrize_with_checks([GPClassifier()])
+@parametrize_with_checks([quick()])
 def test_scikit_learn_contract(estimator, check) -> None:
+    check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks([GPClassifier()])
+def test_scikit_learn_contract_of_the_defaults(estimator, check) -> None:
     check(estimator)
 
 
@@ -139,6 +145,7 @@ def test_pipeline_passes_rows_and_weights_on() -> None:
     assert_array_equal(model.predict_proba(X), expected.predict_proba(np.cbrt(X)))
 
 
+@pytest.mark.process
 def test_grid_search_in_two_processes() -> None:
     kernel = kernels.Constant() * kernels.RBF() + kernels.Linear()
     grid = {"method": METHODS, "kernel": ["rbf", kernel]}

@@ -127,6 +127,7 @@ def test_unknown_data_set(capsys):
     assert "There is no data set 'titanic'" in complaint(capsys, "data", "fetch", "titanic")
 
 
+@pytest.mark.process
 def test_missing_data(capsys, tmp_path):
     folder = tmp_path / "none"
     sentence = complaint(
@@ -160,6 +161,7 @@ def tiny(monkeypatch):
     return grid
 
 
+@pytest.mark.process
 def test_run_goes_on_where_it_was_stopped(capsys, tiny, data_dir, tmp_path, monkeypatch):
     """A whole run, interrupted after five cells and started again."""
     command = ["reproduce", "table1", f"--data={data_dir}", f"--out={tmp_path}", "--jobs=2"]

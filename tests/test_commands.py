@@ -1,5 +1,6 @@
-"""Every command as a user runs it: a process, its output, its exit code."""
+"""Every command as a user runs it: its output and its exit code, and a few as processes."""
 
+import io
 import json
 import math
 import os
@@ -9,6 +10,8 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
+from contextlib import chdir, redirect_stderr, redirect_stdout
 
 import numpy as np
 import pandas as pd
@@ -19,6 +22,7 @@ from scipy.special import log_ndtr, ndtr
 from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 
 import sepgp
+from sepgp.cli.main import main
 from sepgp.data.parts import Part
 from sepgp.data.rows import open_rows
 from sepgp.evaluation import metrics
@@ -26,8 +30,26 @@ from sepgp.evaluation import metrics
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "120"}
 
 
-def run(*arguments, **options):
-    """Run `sepgp` with these arguments."""
+def run(*arguments, cwd="."):
+    """Run `sepgp` with these arguments, without a process of its own."""
+    out, error = io.StringIO(), io.StringIO()
+    with (
+        chdir(cwd),
+        redirect_stdout(out),
+        redirect_stderr(error),
+        pytest.MonkeyPatch.context() as environment,
+        warnings.catch_warnings(),
+    ):
+        environment.setenv("COLUMNS", ENVIRONMENT["COLUMNS"])
+        warnings.simplefilter("default")  # and not as errors, which they are in tests
+        with pytest.raises(SystemExit) as ended:
+            main([*map(str, arguments)])
+    code = ended.value.code or 0
+    return subprocess.CompletedProcess(arguments, code, out.getvalue(), error.getvalue())
+
+
+def run_process(*arguments, **options):
+    """Run `sepgp` with these arguments as a process."""
     command = [sys.executable, "-m", "sepgp", *map(str, arguments)]
     given = {"capture_output": True, "text": True, "env": ENVIRONMENT} | options
     return subprocess.run(command, check=False, **given)
@@ -113,14 +135,16 @@ def test_predictions_carry_columns_of_the_table(folder) -> None:
     assert_allclose(said["probability"], expected[:, 1], rtol=1e-12)
 
 
+@pytest.mark.process
 def test_predictions_go_through_a_pipe(folder) -> None:
     content = (folder / "new.csv").read_text()
-    done = run("predict", folder / "m.sepgp", "-", "--out", "-", input=content)
+    done = run_process("predict", folder / "m.sepgp", "-", "--out", "-", input=content)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("\n") == 101
     assert done.stdout.startswith('"probability"')
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "command",
     [
@@ -232,7 +256,7 @@ def test_a_dropped_column_is_not_learned_from(folder, tmp_path) -> None:
 
 
 def test_the_version_is_printed() -> None:
-    assert run("--version").stdout == f"sepgp {sepgp.__version__}\n"
+    assert run_process("--version").stdout == f"sepgp {sepgp.__version__}\n"
 
 
 def test_the_data_sets_are_listed(tmp_path) -> None:
@@ -285,9 +309,10 @@ def test_without_validation_nothing_is_kept_aside(folder, tmp_path) -> None:
     assert "400 rows of 5 columns" in done.stderr
 
 
+@pytest.mark.process
 def test_quiet_says_nothing_but_the_results(folder, tmp_path) -> None:
-    done = run("train", folder / "loans.csv", "--target", "defaulted", "--out",
-               tmp_path / "m.sepgp", "--inducing", 5, "--steps", 5, "--quiet")  # fmt: skip
+    done = run_process("train", folder / "loans.csv", "--target", "defaulted", "--out",
+                       tmp_path / "m.sepgp", "--inducing", 5, "--steps", 5, "--quiet")  # fmt: skip
     assert done.returncode == 0
     assert done.stderr == ""
 
@@ -379,8 +404,8 @@ MISTAKES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("arguments", "match"), MISTAKES.values(), ids=MISTAKES)
-def test_a_mistake_gets_one_line(folder, arguments, match) -> None:
+def with_bad_tables(folder):
+    """The folder, with tables that some command cannot take."""
     (folder / "empty.csv").write_text("")
     new = loans(20, 2)
     new[:0].to_csv(folder / "header.csv", index=False)
@@ -389,16 +414,38 @@ def test_a_mistake_gets_one_line(folder, arguments, match) -> None:
     new.assign(defaulted="maybe", w=-1).to_csv(folder / "odd.csv", index=False)
     new.assign(w=0).to_csv(folder / "zero.csv", index=False)
     new.drop(columns="defaulted").to_csv(folder / "bare.csv", index=False)
-    before = sorted(os.listdir(folder))
+    return folder
+
+
+@pytest.mark.parametrize(("arguments", "match"), MISTAKES.values(), ids=MISTAKES)
+def test_a_mistake_gets_one_line(folder, arguments, match) -> None:
+    before = sorted(os.listdir(with_bad_tables(folder)))
     assert_one_line(run(*arguments, cwd=folder), match)
     assert sorted(os.listdir(folder)) == before
 
 
+# One of every command.
+PROCESSES = [
+    "missing target", "a table without a column", "weights of zero", "a table for a model",
+    "a report on a header", "an update with other labels", "a set that nobody knows",
+]  # fmt: skip
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("mistake", PROCESSES)
+def test_a_mistake_gets_one_line_and_no_more_from_a_process(folder, mistake) -> None:
+    arguments, match = MISTAKES[mistake]
+    before = sorted(os.listdir(with_bad_tables(folder)))
+    assert_one_line(run_process(*arguments, cwd=folder), match)
+    assert sorted(os.listdir(folder)) == before
+
+
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("name", "missing"), [("table1", "australian"), ("figure2", "mnist"), ("figure3", "mnist")]
 )
 def test_an_experiment_without_its_data_gets_a_sentence(name, missing, tmp_path) -> None:
-    done = run("reproduce", name, "--data", tmp_path, "--out", tmp_path / "out")
+    done = run_process("reproduce", name, "--data", tmp_path, "--out", tmp_path / "out")
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
     assert re.search(rf"^Error: .*{missing}\.\w+ cannot be read", done.stderr, re.MULTILINE)
@@ -412,7 +459,7 @@ def test_a_column_like_an_identifier_brings_one_line(tmp_path) -> None:
 
 
 def test_an_unknown_option_is_a_usage_error() -> None:
-    assert run("train", "--colour", "red").returncode == 2
+    assert run_process("train", "--colour", "red").returncode == 2
 
 
 def started(arguments, until, **options):
@@ -448,9 +495,10 @@ SIGNALS = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.process
 @SIGNALS
 def test_a_signal_keeps_the_best_model_and_the_run_goes_on(folder, tmp_path, number, code) -> None:
-    arguments = train(folder, tmp_path, "--steps", 3000)
+    arguments = train(folder, tmp_path, "--steps", 1000)
     ended, out, said = on_a_terminal(arguments, "step ", number)
     assert ended == code, said
     assert "Traceback" not in said
@@ -460,22 +508,23 @@ def test_a_signal_keeps_the_best_model_and_the_run_goes_on(folder, tmp_path, num
     assert " left" not in last
     assert ("log-likelihood" in out) == (number == signal.SIGINT)
     early = sepgp.load(tmp_path / "m.sepgp")
-    assert 0 < early.n_iter_ < 3000
+    assert 0 < early.n_iter_ < 1000
     assert np.isfinite(early.history_["validation_nll"][-1])
     assert f"Stopped at step {early.n_iter_};" in said
 
-    refused = run(*arguments)
+    refused = run_process(*arguments)
     assert_one_line(refused, "m.sepgp.ckpt holds a run that was not finished; add --resume")
-    done = run(*arguments, "--resume")
+    done = run_process(*arguments, "--resume")
     assert done.returncode == 0, done.stderr
     late = sepgp.load(tmp_path / "m.sepgp")
-    assert late.n_iter_ == 3000
+    assert late.n_iter_ == 1000
     before = early.n_iter_ - 1  # the last step of a stopped run is not taken over
     for name in ("log_evidence", "validation_nll"):
         assert_array_equal(late.history_[name][:before], early.history_[name][:before])
     assert sorted(os.listdir(tmp_path)) == ["m.sepgp"]
 
 
+@pytest.mark.process
 def test_a_signal_before_the_first_step_ends_at_once(folder, tmp_path) -> None:
     """Here while the rows still come through a pipe."""
     environment = {**ENVIRONMENT, "TMPDIR": str(tmp_path)}
@@ -490,6 +539,7 @@ def test_a_signal_before_the_first_step_ends_at_once(folder, tmp_path) -> None:
         assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.process
 @SIGNALS
 @pytest.mark.parametrize("command", ["predict", "evaluate", "update"])
 def test_a_signal_leaves_no_half_written_files(folder, tmp_path, command, number, code) -> None:

@@ -57,6 +57,7 @@ def runs(path: Path) -> bool:
     return any(block.language in ("python", "sh") for block in blocks(path))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", [*filter(runs, PAGES)], ids=name)
 def test_page_runs(path, tmp_path, monkeypatch, capsys) -> None:
     """From top to bottom in one folder: each Python block alone, each command, and what they say.

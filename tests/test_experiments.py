@@ -41,6 +41,7 @@ def alive(pid):
     return state != "Z"
 
 
+@pytest.mark.process
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks at processes in /proc")
 def test_kill_loses_only_the_cell_under_way(tmp_path):
     command = [sys.executable, str(HERE / "slow_cells.py"), str(tmp_path)]
@@ -75,6 +76,7 @@ def test_cell_of_other_arguments_does_not_count(tmp_path):
     assert cells.finished([cell], tmp_path) == {}
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("kind", "error", "message"),
     [

@@ -18,6 +18,7 @@ from sepgp.errors import NotEnoughMemory
 from sepgp.training import memory
 
 
+@pytest.mark.process
 def test_memory_is_flat_in_rows() -> None:
     """The short version of the benchmark: three times the rows, the same memory."""
     script = ROOT / "benchmarks" / "memory_is_flat_in_rows.py"

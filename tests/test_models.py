@@ -97,6 +97,7 @@ def test_a_table_keeps_its_encoding(tmp_path) -> None:
     assert_array_equal(loaded.predict_proba(table), model.predict_proba(table))
 
 
+@pytest.mark.process
 def test_another_process_predicts_the_same_numbers(tmp_path) -> None:
     path = tmp_path / "model.sepgp"
     model = quick().fit(X, Y)
@@ -172,6 +173,7 @@ def assert_equal_or_refused(path, expected) -> bool:
     return False
 
 
+@pytest.mark.slow
 def test_ten_thousand_damaged_files_load_equal_or_are_refused(stored) -> None:
     path, content, expected = stored
     rng = random.Random(0)

@@ -472,6 +472,7 @@ def files(bought, tmp_path_factory):
     return folder
 
 
+@pytest.mark.process
 def test_command_says_what_evaluate_says(files):
     from typer.testing import CliRunner
 
@@ -498,6 +499,7 @@ def test_command_says_what_evaluate_says(files):
     assert "a row of weight 2 counts as two rows" in text
 
 
+@pytest.mark.process
 def test_command(files):
     out = files / "report.html"
     done = command(files / "model.sepgp", files / "data.csv", "--out", out)  # the target is known
@@ -538,6 +540,7 @@ def test_bad_input(files, model, data, target, out, words, capsys):
 # --- in a browser -----------------------------------------------------------------------------
 
 
+@pytest.mark.process
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here; install the package chromium")
 def test_in_a_browser(page, tmp_path):
     """The page loads without complaint, the slider changes the numbers, and nothing sticks out."""
@@ -572,6 +575,7 @@ def test_in_a_browser(page, tmp_path):
         assert browser.complaints == []
 
 
+@pytest.mark.process
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here; install the package chromium")
 def test_numbers_in_the_browser_are_those_of_the_rows(page, bought, tmp_path):
     data = table(seed=1)
