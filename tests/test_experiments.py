@@ -167,7 +167,7 @@ def assert_outputs_open(paths):
         assert content.startswith(starts[path.suffix])
     page = next(path for path in paths if path.suffix == ".md").read_text(encoding="utf-8")
     assert all(image.name in page for image in paths if image.suffix == ".png")
-    assert not any(path.name.endswith(".partial") for path in paths[0].parent.iterdir())
+    assert not list(paths[0].parent.glob(".*.tmp"))
 
 
 # ---------------------------------------------------------------- figures 2 and 3

@@ -202,7 +202,7 @@ def plot(runs: Runs, stem: Path) -> list[Path]:
     """A panel for each set and mode, and the memory of the sites in the last."""
     from matplotlib.ticker import NullFormatter
 
-    from sepgp.experiments.plots import COLOURS, MARKERS, drawing, images
+    from sepgp.experiments.style import COLOURS, MARKERS, drawing, images
 
     with drawing(stem, 2, 2, width=11, height=8) as (_, axes):
         for axis, (panel, title) in zip(axes.flat, PANELS.items(), strict=False):
@@ -257,7 +257,7 @@ def _limits(runs: Runs, name: str, column: int) -> tuple[float, float]:
 
 
 def _plot_memory(axis: Any, runs: Runs) -> None:
-    from sepgp.experiments.plots import COLOURS
+    from sepgp.experiments.style import COLOURS
 
     kept = [(panel, method) for panel in PANELS for method in METHODS]
     sizes = [runs[panel, method.upper()]["site_bytes"] / 1e6 for panel, method in kept]
