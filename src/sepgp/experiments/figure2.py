@@ -72,10 +72,11 @@ def curve(
     """One run: points of its curve, what its sites hold, and the most memory it took."""
     import numpy as np
 
-    from sepgp.experiments.curves import learning_curve, peak_memory
+    from sepgp.experiments.curves import forget_peak_memory, learning_curve, peak_memory
     from sepgp.experiments.splits import large_split
     from sepgp.training import loop as training
 
+    forget_peak_memory()
     name, _, whole = panel.partition("-")
     split = large_split(name, data)
     settings = training.Settings(
@@ -100,9 +101,10 @@ def linear(data: Path | None, name: str) -> Result:
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    from sepgp.experiments.curves import peak_memory
+    from sepgp.experiments.curves import forget_peak_memory, peak_memory
     from sepgp.experiments.splits import large_split, mean_nll
 
+    forget_peak_memory()
     X, y, X_test, y_test = large_split(name, data)
     begin = time.process_time()
     model = make_pipeline(StandardScaler(), LogisticRegression()).fit(X, y)
