@@ -6,7 +6,6 @@ import time
 from pathlib import Path
 
 from sepgp.errors import InvalidData
-from sepgp.experiments import cells
 from sepgp.experiments.cells import Cell, run
 
 
@@ -23,10 +22,18 @@ def slow(data, number):
     return {"number": number, "pid": os.getpid()}
 
 
+def threads(data):
+    import numpy  # noqa: F401, whose BLAS has threads of its own
+    import torch
+    from threadpoolctl import threadpool_info
+
+    blas = {pool["num_threads"] for pool in threadpool_info()}
+    return {"torch": torch.get_num_threads(), "blas": sorted(blas)}
+
+
 CELLS = [Cell(f"cell-{number}", slow, {"number": number}) for number in range(6)]
 
 if __name__ == "__main__":
-    cells.PRELOAD[:] = ["torch"]  # more would take longer than the cells
     folder = Path(sys.argv[1])
     from slow_cells import CELLS  # as a module, so that a worker finds it
 

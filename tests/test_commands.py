@@ -117,7 +117,7 @@ def test_predictions_are_those_of_the_library(folder) -> None:
         assert list(table) == ["probability", "label", "mean", "sd"]
         assert_allclose(table["probability"], expected[:, 1], rtol=1e-12)
         assert_array_equal(table["label"], model.classes_[expected.argmax(1)])
-    assert not list(folder.glob("*.part"))
+    assert not list(folder.glob(".*.tmp"))
 
 
 def test_predictions_carry_columns_of_the_table(folder) -> None:

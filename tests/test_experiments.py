@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from statistics import fmean, stdev
 import numpy as np
 import pytest
 from quick import blobs
-from slow_cells import CELLS, fails
+from slow_cells import CELLS, fails, threads
 
 from sepgp import InvalidData
 from sepgp.experiments import cells, curves, figure2, figure3, paper, splits, table1
@@ -61,6 +62,37 @@ def test_kill_loses_only_the_cell_under_way(tmp_path):
     assert list(after) == [cell.name for cell in CELLS]
     assert all(after[name] == result for name, result in before.items())
     assert [result["number"] for result in after.values()] == list(range(6))
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks at processes in /proc")
+@pytest.mark.parametrize("wanted", [0, 2])
+def test_ctrl_c_keeps_the_finished_cells_and_ends_the_workers(tmp_path, wanted):
+    """A terminal sends it to the workers too, some of which may have just been started."""
+    process = subprocess.Popen(
+        [sys.executable, str(HERE / "slow_cells.py"), str(tmp_path)],
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    wait_for(lambda: len(cells.finished(CELLS, tmp_path)) >= wanted and children(process.pid))
+    workers = children(process.pid)
+    os.killpg(process.pid, signal.SIGINT)
+    _, said = process.communicate()
+    assert said.count("Traceback") <= 1
+    assert said.endswith("KeyboardInterrupt\n")
+    assert not any(alive(pid) for pid in workers)
+    assert wanted <= len(cells.finished(CELLS, tmp_path)) <= wanted + 1
+    assert not list(tmp_path.glob(".*"))
+
+
+def children(pid):
+    return [int(n) for n in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def test_a_worker_has_one_thread(tmp_path):
+    (result,) = [list(cells.run([Cell("threads", threads, {})], tmp_path, None, jobs=1))]
+    assert [cell.name for cell in result] == ["threads"]
+    assert cells.finished(result, tmp_path) == {"threads": {"torch": 1, "blas": [1]}}
 
 
 @pytest.mark.parametrize("content", ["", '{"made_by"', "[]", "{}"])
@@ -169,7 +201,7 @@ def assert_outputs_open(paths):
         assert content.startswith(starts[path.suffix])
     page = next(path for path in paths if path.suffix == ".md").read_text(encoding="utf-8")
     assert all(image.name in page for image in paths if image.suffix == ".png")
-    assert not any(path.name.endswith(".partial") for path in paths[0].parent.iterdir())
+    assert not list(paths[0].parent.glob(".*.tmp"))
 
 
 # ---------------------------------------------------------------- figures 2 and 3
@@ -233,6 +265,18 @@ def test_figure2(small, tmp_path):
     assert_outputs_open(paths)
     page = (tmp_path / "figure2.md").read_text(encoding="utf-8")
     assert "logistic regression" in page
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="reads /proc")
+def test_the_peak_of_a_run_is_not_that_of_a_run_before_it_in_the_same_process():
+    def peak_of(megabytes):
+        curves.forget_peak_memory()
+        np.ones(megabytes << 17)
+        return curves.peak_memory()
+
+    small = peak_of(1)
+    assert peak_of(400) - small > 300e6
+    assert peak_of(1) - small < 50e6
 
 
 def test_curve_falls(small):

@@ -7,7 +7,7 @@ import report
 import speed
 from contest import FIRST_LOOK
 
-from sepgp.experiments.plots import drawing, images
+from sepgp.experiments.style import drawing, images
 
 COLOURS = {
     "sepgp": "#d55e00",

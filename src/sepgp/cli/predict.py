@@ -2,6 +2,8 @@
 
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -92,30 +94,16 @@ def _write(tables: Iterator[Any], out: str) -> int:
     import pyarrow.csv as pa_csv
     import pyarrow.parquet as pq
 
-    from sepgp.errors import WriteFailed, reason
+    from sepgp.files.atomic import replacing
 
     first = next(tables)
-    n_rows = len(first)
-    if out == "-":
-        with pa_csv.CSVWriter(sys.stdout.buffer, first.schema) as writer:
-            writer.write_table(first)
-            for table in tables:
-                writer.write_table(table)
-                n_rows += len(table)
-        return n_rows
-    make = pa_csv.CSVWriter if out.lower().endswith(".csv") else pq.ParquetWriter
-    temporary = Path(f"{out}.part")
-    try:
-        with make(temporary, first.schema) as writer:
-            writer.write_table(first)
-            for table in tables:
-                writer.write_table(table)
-                n_rows += len(table)
-        temporary.replace(out)
-        return n_rows
-    except OSError as error:
-        raise WriteFailed(
-            f"{out} cannot be written ({reason(error)}); choose another place."
-        ) from error
-    finally:
-        temporary.unlink(missing_ok=True)
+    n_rows = 0
+    make = pq.ParquetWriter if out.lower().endswith((".parquet", ".pq")) else pa_csv.CSVWriter
+    with (
+        nullcontext(sys.stdout.buffer) if out == "-" else replacing(out) as file,
+        make(file, first.schema) as writer,
+    ):
+        for table in chain([first], tables):
+            writer.write_table(table)
+            n_rows += len(table)
+    return n_rows

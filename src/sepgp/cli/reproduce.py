@@ -60,9 +60,9 @@ def _reproduce(name: str, data: Path | None, out: Path, jobs: int | None, quick:
     """Run the cells that are not finished yet, with a progress bar, and write the outputs."""
     from rich.console import Console
 
-    from sepgp.experiments import cells, plots
+    from sepgp.experiments import cells, style
 
-    plots.matplotlib()  # now, not after hours of work
+    style.matplotlib()  # now, not after hours of work
     experiment: Any = import_module(f"sepgp.experiments.{name}")
     grid = experiment.cells(quick)
     stem = out / (f"{name}-quick" if quick else name)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sepgp.errors import InvalidData
+from sepgp.files.atomic import replacing
 
 HHMM = ("dep_time", "arr_time")
 """Columns that hold clock times as hhmm: 1 is a minute past midnight, 2400 the midnight after."""
@@ -241,15 +242,11 @@ def store(
         table[entry.label] = y.astype(np.int8)
         table.to_parquet(content, engine="pyarrow", compression="zstd")
     data = content.getvalue()
-    _replace(_checksum_file(path), hashlib.sha256(data).hexdigest().encode())
-    _replace(path, data)
+    checksum = hashlib.sha256(data).hexdigest().encode()
+    for place, bytes_ in ((_checksum_file(path), checksum), (path, data)):
+        with replacing(place) as temporary:
+            temporary.write_bytes(bytes_)
     return path
-
-
-def _replace(path: Path, content: bytes) -> None:
-    partial = path.with_name(f"{path.name}.partial")
-    partial.write_bytes(content)
-    partial.replace(path)
 
 
 def _checksum_file(path: Path) -> Path:

@@ -1,32 +1,28 @@
-"""A grid of independent cells, each in a process of its own and each kept as soon as it is done.
+"""A grid of independent cells, computed by several processes and each kept as soon as it is done.
 
-A finished cell is one JSON file, written under another name, flushed to the disc and renamed.
-So a run that is stopped, in whatever way, goes on where it was and loses the cells under way only.
+A finished cell is one JSON file, so a run that is stopped, in whatever way, goes on where it was
+and loses the cells under way only.
 """
 
 import json
-import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Generator, Sequence
-from multiprocessing.connection import Connection, wait
+import warnings
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import sepgp
 from sepgp.errors import InvalidData
+from sepgp.files.atomic import replacing
 
 Result = dict[str, Any]
-PRELOAD = [
-    "pandas",
-    "pyarrow.parquet",
-    "sepgp.classifier",
-    "sklearn.linear_model",
-    "sklearn.model_selection",
-    "torch.fx.experimental.symbolic_shapes",  # torch does it at the first gradient
-]
-"""What the server that cells are forked from imports once, where there is such a server."""
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+"""In the environment of the workers."""
 
 
 class Cell(NamedTuple):
@@ -70,76 +66,61 @@ def run(
     The folder must exist. Every worker computes with one thread. When the caller stops early, by
     an exception or by closing the generator, the workers are ended.
     """
-    context = _context()
-    waiting = list(reversed(cells))
-    working: dict[Connection, tuple[Cell, Any]] = {}
+    from joblib.externals.loky import ProcessPoolExecutor
+
+    # A worker that holds much memory after a cell is replaced by a new one, as it should be.
+    warnings.filterwarnings("ignore", "A worker stopped while some jobs")
+    pool = ProcessPoolExecutor(jobs, env=ONE_THREAD, initializer=_follow, initargs=(os.getpid(),))
     try:
-        while waiting or working:
-            while waiting and len(working) < jobs:
-                cell = waiting.pop()
-                receiver, sender = context.Pipe(duplex=False)
-                worker = context.Process(target=_work, args=(cell, folder, data, sender))
-                worker.start()
-                sender.close()
-                working[receiver] = cell, worker
-            for ready in wait(list(working)):
-                assert isinstance(ready, Connection)
-                receiver = ready
-                cell, worker = working.pop(receiver)
-                try:
-                    error = receiver.recv()
-                except EOFError:
-                    error = CellFailed(
-                        f"The cell {cell.name} ended without a result, perhaps for want of memory; "
-                        "start the command again with fewer --jobs."
-                    )
-                receiver.close()
-                worker.join()
-                if error is not None:
-                    raise error
-                yield cell
+        with _without_interrupts():  # workers inherit it: the parent sees to Ctrl-C
+            running = {pool.submit(_work, cell, data): cell for cell in cells}
+        for future in as_completed(running):
+            cell = running.pop(future)
+            content = {"made_by": _made_by(cell), "result": future.result()}
+            with replacing(_path(cell, folder)) as temporary:
+                temporary.write_text(json.dumps(content, indent=1), encoding="utf-8")
+            yield cell
+    except BrokenProcessPool:
+        raise CellFailed(
+            "A cell ended without a result, perhaps for want of memory; start the command again "
+            "with fewer --jobs."
+        ) from None
     finally:
-        for receiver, (_, worker) in working.items():
-            worker.terminate()
-            worker.join()
-            receiver.close()
+        pool.shutdown(kill_workers=True)
 
 
-def _context() -> Any:
-    """Of processes forked from a server that has imported all, where the system can do that."""
-    methods = multiprocessing.get_all_start_methods()
-    context = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
-    if "forkserver" in methods:
-        context.set_forkserver_preload(PRELOAD)
-    return context
-
-
-def _work(cell: Cell, folder: Path, data: Path | None, sender: Connection) -> None:
-    """Compute a cell and write its file; send None, or the error."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent sees to it
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+@contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Keep SIGINT waiting, where the system can do that."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
-        import torch
-        from threadpoolctl import threadpool_limits
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
-        torch.set_num_threads(1)
-        with threadpool_limits(1):
-            result = cell.run(data=data, **cell.arguments)
-        _write(_path(cell, folder), {"made_by": _made_by(cell), "result": result})
-    except (InvalidData, ImportError, OSError, MemoryError) as error:
-        sender.send(error)
+
+def _work(cell: Cell, data: Path | None) -> Result:
+    try:
+        return cell.run(data=data, **cell.arguments)
+    except (InvalidData, ImportError, OSError, MemoryError):
+        raise
     except Exception as error:
-        sender.send(CellFailed(f"The cell {cell.name} failed: {type(error).__name__}: {error}"))
-    else:
-        sender.send(None)
+        raise CellFailed(f"The cell {cell.name} failed: {type(error).__name__}: {error}") from error
 
 
-def _end_with_parent() -> None:
-    """Wait for the parent to go, however it goes, and follow it."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    parent.join()
-    os._exit(1)
+def _follow(parent: int) -> None:
+    """End this process when its parent goes, even if that is killed."""
+    import psutil
+
+    def wait() -> None:
+        with suppress(psutil.NoSuchProcess):
+            psutil.Process(parent).wait()
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 def _path(cell: Cell, folder: Path) -> Path:
@@ -149,12 +130,3 @@ def _path(cell: Cell, folder: Path) -> Path:
 def _made_by(cell: Cell) -> Result:
     arguments: Result = json.loads(json.dumps(cell.arguments))
     return {"version": sepgp.__version__, "arguments": arguments}
-
-
-def _write(path: Path, content: Result) -> None:
-    partial = path.with_suffix(".partial")
-    with partial.open("w", encoding="utf-8") as file:
-        json.dump(content, file, indent=1)
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(path)

@@ -1,11 +1,16 @@
 """Training with pauses to look at the test rows; only the training is timed."""
 
+import ctypes
+import gc
 import math
-import sys
+import re
 import time
+from contextlib import suppress
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow
 import torch
 from numpy.typing import NDArray
 from scipy.special import log_ndtr
@@ -93,11 +98,20 @@ def _nll(hyper: Hyperparameters, state: TrainingState, X: Floats, y: NDArray[np.
     return float(total / len(X))
 
 
+def forget_peak_memory() -> None:
+    """Let `peak_memory` begin anew, in a process that may have done other work before."""
+    gc.collect()
+    pyarrow.default_memory_pool().release_unused()
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)  # memory that is free goes back to the system
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+
+
 def peak_memory() -> int | None:
-    """Bytes of memory that this process has held at most; None where the system does not say."""
+    """Bytes that this process has held at most since then; None where the system does not say."""
     try:
-        import resource
-    except ImportError:
+        status = Path("/proc/self/status").read_text(encoding="ascii")
+    except OSError:
         return None
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else 1024 * peak
+    found = re.search(r"VmHWM:\s*(\d+) kB", status)
+    return 1024 * int(found[1]) if found else None

@@ -72,10 +72,11 @@ def curve(
     """One run: points of its curve, what its sites hold, and the most memory it took."""
     import numpy as np
 
-    from sepgp.experiments.curves import learning_curve, peak_memory
+    from sepgp.experiments.curves import forget_peak_memory, learning_curve, peak_memory
     from sepgp.experiments.splits import large_split
     from sepgp.training.settings import Settings
 
+    forget_peak_memory()
     name, _, whole = panel.partition("-")
     split = large_split(name, data)
     settings = Settings(
@@ -98,9 +99,10 @@ def linear(data: Path | None, name: str) -> Result:
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    from sepgp.experiments.curves import peak_memory
+    from sepgp.experiments.curves import forget_peak_memory, peak_memory
     from sepgp.experiments.splits import large_split, mean_nll
 
+    forget_peak_memory()
     X, y, X_test, y_test = large_split(name, data)
     begin = time.process_time()
     model = make_pipeline(StandardScaler(), LogisticRegression()).fit(X, y)
@@ -200,7 +202,7 @@ def plot(runs: Runs, stem: Path) -> list[Path]:
     """A panel for each set and mode, and the memory of the sites in the last."""
     from matplotlib.ticker import NullFormatter
 
-    from sepgp.experiments.plots import COLOURS, MARKERS, drawing, images
+    from sepgp.experiments.style import COLOURS, MARKERS, drawing, images
 
     with drawing(stem, 2, 2, width=11, height=8) as (_, axes):
         for axis, (panel, title) in zip(axes.flat, PANELS.items(), strict=False):
@@ -255,7 +257,7 @@ def _limits(runs: Runs, name: str, column: int) -> tuple[float, float]:
 
 
 def _plot_memory(axis: Any, runs: Runs) -> None:
-    from sepgp.experiments.plots import COLOURS
+    from sepgp.experiments.style import COLOURS
 
     kept = [(panel, method) for panel in PANELS for method in METHODS]
     sizes = [runs[panel, method.upper()]["site_bytes"] / 1e6 for panel, method in kept]

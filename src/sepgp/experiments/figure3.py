@@ -129,7 +129,7 @@ def plot(nll: NLL, stem: Path) -> list[Path]:
     """A panel for each number of inducing points: a line for each method."""
     from matplotlib.ticker import NullFormatter, ScalarFormatter
 
-    from sepgp.experiments.plots import COLOURS, MARKERS, drawing, images
+    from sepgp.experiments.style import COLOURS, MARKERS, drawing, images
 
     sizes, points = _sizes(nll)
     width = 2.8 * len(points) + 0.6

@@ -1,18 +1,18 @@
 """Tables and pages as files."""
 
 import csv
-import os
 from collections.abc import Iterable, Sequence
 from io import StringIO
 from pathlib import Path
 from typing import Any
 
+from sepgp.files.atomic import replacing
+
 
 def write_text(path: Path, text: str) -> Path:
     """Write a text file in one go, so that no half of it is ever seen; return its path."""
-    partial = path.with_name(f"{path.name}.partial")
-    partial.write_text(text, encoding="utf-8")
-    os.replace(partial, path)
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
     return path
 
 

@@ -266,7 +266,7 @@ def _paper(row: Row) -> str:
 
 def plot(rows: list[Row], stem: Path) -> list[Path]:
     """A panel for each set: our means with standard errors, and the paper's."""
-    from sepgp.experiments.plots import COLOURS, drawing, images
+    from sepgp.experiments.style import COLOURS, drawing, images
 
     shares = list(dict.fromkeys(row.share for row in rows))
     with drawing(stem, 2, 4, width=11, height=5.6) as (figure, axes):

@@ -3,9 +3,7 @@
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -14,7 +12,8 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from sepgp.data.batch import aligned
-from sepgp.errors import InvalidData, WriteFailed, reason
+from sepgp.errors import InvalidData, reason
+from sepgp.files.atomic import replacing
 
 KEY, DIGEST = "sepgp", "sha256"
 """The entries of the file's header that hold the JSON, and the digest of all that is in it."""
@@ -31,33 +30,15 @@ DAMAGE = (
 
 
 def write(path: str | os.PathLike[str], tensors: Mapping[str, Tensor], header: Any) -> None:
-    """Write tensors and a header, a JSON object, to a safetensors file.
-
-    The file is written beside its place, forced to the disk and then renamed, so that whatever
-    happens there is the old file or the new one.
-    """
-    path = Path(path)
+    """Write tensors and a header, a JSON object, to a safetensors file."""
     # Copies, since tensors of one file must not share memory.
     copies = {name: tensor.detach().cpu().clone() for name, tensor in tensors.items()}
-    temporary = None
-    try:
-        handle, temporary = tempfile.mkstemp(".tmp", f".{path.name}.", path.parent)
-        os.close(handle)
-        text = json.dumps(header)
-        save_file(copies, temporary, {KEY: text, DIGEST: _digest(copies, text)})
-        with open(temporary, "rb+") as file:
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
-        _sync_folder(path.parent)
-    except (OSError, SafetensorError) as error:
-        if temporary is not None and os.path.exists(temporary):
-            os.unlink(temporary)
-        kept = "; the file that is there is unchanged" if path.exists() else ""
-        raise WriteFailed(
-            f"{path} cannot be written ({reason(error)}){kept}: "
-            "free some space or choose another folder."
-        ) from error
+    text = json.dumps(header)
+    with replacing(path) as temporary:
+        try:
+            save_file(copies, temporary, {KEY: text, DIGEST: _digest(copies, text)})
+        except SafetensorError as error:  # for want of space, say
+            raise OSError(str(error)) from error
 
 
 def read(
@@ -79,36 +60,12 @@ def read(
         raise InvalidData(f"{path} is damaged or was not written by sepgp; {remedy}.") from error
 
 
-def remove_leftovers(path: str | os.PathLike[str]) -> None:
-    """Remove what a process that was killed in the middle of `write` left beside the file."""
-    path = Path(path)
-    for leftover in path.parent.glob(f".{path.name}.*.tmp"):
-        leftover.unlink(missing_ok=True)
-
-
 def _digest(tensors: Mapping[str, Tensor], text: str) -> str:
     total = hashlib.sha256(text.encode())
     for name, tensor in sorted(tensors.items()):
         total.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
         total.update(tensor.contiguous().numpy().tobytes())
     return total.hexdigest()
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
-def _sync_folder(folder: Path) -> None:
-    """Force the renaming to the disk, where the system lets a folder be opened."""
-    if not hasattr(os, "O_DIRECTORY"):
-        return
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def flat(prefix: str, values: Any) -> tuple[dict[str, Tensor], dict[str, Any]]:

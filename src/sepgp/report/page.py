@@ -3,7 +3,6 @@
 import json
 import math
 import os
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from html import escape
@@ -19,10 +18,11 @@ from sklearn.utils.validation import check_is_fitted
 from sepgp import __version__, inputs
 from sepgp.classifier import GPClassifier
 from sepgp.data.rows import is_table
-from sepgp.errors import InvalidParameter, WriteFailed, reason
+from sepgp.errors import InvalidParameter
 from sepgp.evaluation.metrics import BINS, Estimate
 from sepgp.evaluation.tally import Tally
-from sepgp.report import plots
+from sepgp.files import atomic
+from sepgp.report import figures
 from sepgp.report.columns import columns, count, shown
 from sepgp.report.findings import Findings, UncertainRows, findings
 from sepgp.report.svg import shortened
@@ -70,12 +70,10 @@ def write(
             f"target={target!r} is a column that the model learned from; name that of the labels."
         )
     source = inputs.training_rows(X, y, sample_weight, target, names)
-    path = Path(path)
-    temporary = _beside(path)
-    try:
-        _move(page(model, findings(model, source, progress), title), temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    atomic.check(path)
+    text = page(model, findings(model, source, progress), title)
+    with atomic.replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8", errors="replace")
 
 
 def page(model: GPClassifier, found: Findings, title: str | None = None) -> str:
@@ -96,17 +94,17 @@ def page(model: GPClassifier, found: Findings, title: str | None = None) -> str:
         "verdict": _verdict(found, shortened(second, 40)),
         "data_facts": _facts(_data_facts(found, first, second)),
         "model_facts": _facts(_model_facts(model)),
-        "learning": str(plots.learning_curve(model.history_, max(model._n_seen, 1.0))),
-        "reliability": str(plots.reliability(tally, second)),
+        "learning": str(figures.learning_curve(model.history_, max(model._n_seen, 1.0))),
+        "reliability": str(figures.reliability(tally, second)),
         "reliability_table": _reliability_table(tally),
         "bins": str(BINS),
         "ece": _with_interval(found.scores["ece"], _number),
-        "roc": str(plots.roc(tally)),
-        "pr": str(plots.precision_recall(tally)),
+        "roc": str(figures.roc(tally)),
+        "pr": str(figures.precision_recall(tally)),
         "auc": _with_interval(found.scores["auc"], _number),
         "average_precision": _number(tally.average_precision()),
         "base_rate": _percent(tally.totals[1] / tally.total),
-        "histogram": str(plots.histogram(tally, (first, second))),
+        "histogram": str(figures.histogram(tally, (first, second))),
         "relevance": _relevance(found),
         "curves": _curves(found),
         "noise": f"{found.noise:.3f}",
@@ -242,7 +240,7 @@ def _curves(found: Findings) -> str:
         return "<p>No column has two different values in these rows.</p>"
     highest = max(float(curve.high.max()) for curve in found.curves)
     top = next(top for top in (0.1, 0.2, 0.3, 0.5, 0.75, 1.0) if highest <= top)
-    drawn = (f"<figure>{plots.dependence(curve, top)}</figure>" for curve in found.curves)
+    drawn = (f"<figure>{figures.dependence(curve, top)}</figure>" for curve in found.curves)
     return f'<div class="small">{"".join(drawn)}</div>'
 
 
@@ -274,24 +272,24 @@ def _map(found: Findings, y: Any) -> str:
     if found.map is None:
         return "<p>A map needs two columns with different values.</p>"
     drawn = [
-        plots.decision_map(found.map, which, found.sample.X, y) for which in ("p", "unlearned")
+        figures.decision_map(found.map, which, found.sample.X, y) for which in ("p", "unlearned")
     ]
-    low, high = (f"{100 * end:.0f}\u00a0%" for end in plots.unlearned(found.map)[1])
+    low, high = (f"{100 * end:.0f}\u00a0%" for end in figures.unlearned(found.map)[1])
     keys = [("d", "0 %", "100 %"), ("s", low, high)]
     titles = ["Probability", "Not yet learned"]
-    figures = (
+    drawings = (
         f"<figure><figcaption>{title}{_key(*key)}</figcaption>{plot}</figure>"
         for title, key, plot in zip(titles, keys, drawn, strict=True)
     )
-    return f'<div class="two">{"".join(figures)}</div>'
+    return f'<div class="two">{"".join(drawings)}</div>'
 
 
 def _key(style: str, low: str, high: str) -> str:
     shades = "".join(
         f'<rect class="{style}{k}" x="{5 * k}" width="5.2" height="10"/>'
-        for k in range(plots.SHADES)
+        for k in range(figures.SHADES)
     )
-    width = 5 * plots.SHADES
+    width = 5 * figures.SHADES
     return (
         f'<span class="shades">{low} <svg viewBox="0 0 {width} 10" width="{width}" height="10" '
         f'aria-hidden="true">{shades}</svg> {high}</span>'
@@ -310,31 +308,3 @@ def _tallies(tally: Tally) -> dict[str, Any]:
 def _embedded(value: Any) -> str:
     """JSON that cannot end the element it stands in."""
     return json.dumps(value, separators=(",", ":")).replace("<", "\\u003c")
-
-
-def _beside(path: Path) -> Path:
-    """An empty file beside the path, so that a wrong path is told before the work is done."""
-    try:
-        if path.is_dir():
-            raise IsADirectoryError(None, "it is a folder")
-        handle, name = tempfile.mkstemp(".tmp", f".{path.name}.", path.parent)
-        os.close(handle)
-    except OSError as error:
-        raise _unwritable(path, error) from error
-    return Path(name)
-
-
-def _move(text: str, temporary: Path, path: Path) -> None:
-    """Write the text and let it take its place."""
-    mask = os.umask(0)
-    os.umask(mask)
-    try:
-        temporary.write_text(text, encoding="utf-8", errors="replace")
-        temporary.chmod(0o666 & ~mask)
-        temporary.replace(path)
-    except OSError as error:
-        raise _unwritable(path, error) from error
-
-
-def _unwritable(path: Path, error: OSError) -> WriteFailed:
-    return WriteFailed(f"{path} cannot be written ({reason(error)}); choose another place.")

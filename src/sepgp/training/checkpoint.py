@@ -12,6 +12,7 @@ import torch
 
 from sepgp.errors import InvalidData, InvalidParameter, brief
 from sepgp.files import tensors as persistence
+from sepgp.files.atomic import remove_leftovers
 from sepgp.training.monitor import Best
 from sepgp.training.record import Record
 from sepgp.training.step import TrainingState
@@ -69,7 +70,7 @@ class Checkpoint:
         self._seed = 0
         self._start: torch.Tensor = torch.empty(0)
         self._written = 0.0
-        persistence.remove_leftovers(self._path)
+        remove_leftovers(self._path)
         if self._path.exists():
             self._tensors, self._header = persistence.read(
                 self._path, "name another file, or remove it if it is a checkpoint"

@@ -5,6 +5,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from sepgp.files.atomic import replacing
+
 COLOURS = {"adf": "#7f7f7f", "ep": "#0072b2", "sep": "#d55e00"}
 """Of the methods, told apart by the colour-blind too."""
 MARKERS = {"adf": "s", "ep": "o", "sep": "^"}
@@ -50,4 +52,7 @@ def drawing(
         figure = library.figure.Figure(figsize=(width, height), layout="constrained")
         yield figure, figure.subplots(rows, columns, squeeze=False, **options)
         for path in images(stem):
-            figure.savefig(path, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else {})
+            kind = path.suffix[1:]
+            with replacing(path) as temporary:
+                metadata = {"Date": None} if kind == "svg" else {}
+                figure.savefig(temporary, format=kind, dpi=150, metadata=metadata)
