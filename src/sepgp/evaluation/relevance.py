@@ -1,12 +1,10 @@
 """Which columns matter to a model: how much f depends on each of them."""
 
 import copy
-from typing import TYPE_CHECKING
 
 import torch
 
-if TYPE_CHECKING:
-    from sepgp.classifier import GPClassifier
+from sepgp.model import Model
 
 EXCHANGES = 10
 """With how many others an inducing point exchanges a column, at most."""
@@ -14,7 +12,7 @@ ROWS = 100_000
 """How many points that makes in all, at most, unless one exchange of every column makes more."""
 
 
-def relevance(model: "GPClassifier") -> dict[str, float]:
+def relevance(model: Model) -> dict[str, float]:
     """The share of every column in how much the mean of f depends on them.
 
     A column counts by ½ E[(f(z) − f(z'))²], where z is an inducing point and z' is the same with
@@ -22,14 +20,14 @@ def relevance(model: "GPClassifier") -> dict[str, float]:
     column that f ignores counts nothing, however many features it has. Empty if f is constant.
     Cost O(m²d) per column and exchange.
     """
-    Z = model._Z.cpu()
-    names, sizes = _columns(model, Z.shape[1])
-    beta, kernel = model._predictor.beta.cpu(), copy.deepcopy(model.kernel_).cpu()
+    Z = model.Z.cpu()
+    names, _, sizes = zip(*model.schema.columns, strict=True)
+    beta, kernel = model.predictor.beta.cpu(), copy.deepcopy(model.kernel).cpu()
     exchanges = max(1, min(EXCHANGES, len(Z) - 1, ROWS // (len(Z) * len(names))))
     effects = []
     with torch.no_grad():
         f = beta @ kernel(Z, Z.clone())
-        for features in torch.split(torch.arange(Z.shape[1]), sizes):
+        for features in torch.split(torch.arange(Z.shape[1]), list(sizes)):
             effect = 0.0
             for k in range(1, exchanges + 1):
                 exchanged = Z.clone()
@@ -38,12 +36,3 @@ def relevance(model: "GPClassifier") -> dict[str, float]:
             effects.append(effect)
     total = sum(effects)
     return {n: e / total for n, e in zip(names, effects, strict=True)} if total > 0 else {}
-
-
-def _columns(model: "GPClassifier", d: int) -> tuple[list[str], list[int]]:
-    """Names of the columns, and of how many features each is made."""
-    if model.encoding_ is not None:
-        sizes = [len(encoder.features) for encoder in model.encoding_.encoders]
-        return list(model.encoding_.columns), sizes
-    names = getattr(model, "feature_names_in_", [f"feature {i}" for i in range(d)])
-    return [str(name) for name in names], [1] * d

@@ -47,9 +47,8 @@ class Tally(NamedTuple):
     """Sum of p between two edges, shape (edges + 1,)."""
 
     @classmethod
-    def of(cls, z: Floats, y: NDArray[np.bool_], weight: Floats) -> Self:
-        """Count b rows with p = Φ(z), outcomes y and weights, each of shape (b,). Cost O(b)."""
-        p = ndtr(z)
+    def of(cls, p: Floats, y: NDArray[np.bool_], weight: Floats) -> Self:
+        """Count b rows by p, outcomes y and weights, each of shape (b,). Cost O(b)."""
         where = np.searchsorted(EDGES, p, side="right")
 
         def sums(values: Floats) -> Floats:

@@ -27,12 +27,12 @@ class Uncertainty(NamedTuple):
         return self.noise + self.ignorance
 
 
-def uncertainty(mean: Floats, variance: Floats) -> Uncertainty:
-    """Split the entropy of Φ(f) under f ~ N(mean, variance), each of shape (b,). Cost O(b)."""
+def uncertainty(mean: Floats, variance: Floats, p: Floats) -> Uncertainty:
+    """Split the entropy of p = E[Φ(f)] under f ~ N(mean, variance), each of shape (b,). Cost O(b)."""
     starts = range(0, len(mean), CHUNK)
     parts = [_expected_entropy(mean[i : i + CHUNK], variance[i : i + CHUNK]) for i in starts]
     noise = np.concatenate(parts) if parts else np.empty(0)
-    total = entropy(ndtr(mean / np.sqrt(1 + variance)))
+    total = entropy(p)
     noise = np.minimum(noise, total)  # rounding alone could make it more
     return Uncertainty(noise, total - noise)
 

@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sepgp.classifier import GPClassifier
 from sepgp.data.encoding import numbers, text
 from sepgp.data.scaling import Floats
+from sepgp.model import Model
 
 Rows: TypeAlias = Any
 """Rows as sources give them: tables whose columns are `simple`, or arrays."""
@@ -27,17 +27,14 @@ class Column(NamedTuple):
     """Whether values were missing in training, so that being missing is a feature."""
 
 
-def columns(model: GPClassifier) -> list[Column]:
+def columns(model: Model) -> list[Column]:
     """The columns of a fitted model, in the order of its rows."""
-    if model.encoding_ is None:
-        d = model.n_features_in_
-        names = getattr(model, "feature_names_in_", [f"feature {i}" for i in range(d)])
-        return [Column(str(name), "number", i, 1, False) for i, name in enumerate(names)]
-    pairs = zip(model.encoding_.kinds, model.encoding_.encoders, strict=True)
-    return [
-        Column(name, kind, i, len(encoder.features), encoder.missing)
-        for i, ((name, kind), encoder) in enumerate(pairs)
-    ]
+    encoding = model.schema.encoding
+    missing = [False] * model.schema.n_columns
+    if encoding is not None:
+        missing = [encoder.missing for encoder in encoding.encoders]
+    described = zip(model.schema.columns, missing, strict=True)
+    return [Column(name, kind, i, size, m) for i, ((name, kind, size), m) in enumerate(described)]
 
 
 def values(X: Rows, column: Column) -> Floats:

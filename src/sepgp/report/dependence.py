@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sepgp.classifier import GPClassifier
 from sepgp.data.scaling import Floats
+from sepgp.model import Model
 from sepgp.report.columns import Column, Rows, joined, levels, replaced, values
 from sepgp.report.posterior import Draws, probabilities, unlearned
 
@@ -69,7 +69,7 @@ def grid(X: Rows, column: Column, even: int | None = None) -> list[Value]:
 
 
 def curve(
-    model: GPClassifier,
+    model: Model,
     draws: Draws,
     X: Rows,
     weight: Floats,
@@ -84,15 +84,13 @@ def curve(
         at = [*(value for value in at if value is not None), None]
     rows = joined([replaced(X, column, value) for value in at])
     share = weight / weight.sum()
-    p = model.predict_proba(rows)[:, 1].reshape(len(at), -1) @ share
+    p = model.probabilities(rows)[:, 1].reshape(len(at), -1) @ share
     drawn = share @ probabilities(model, draws, rows).reshape(len(at), len(share), -1)
     low, high = np.quantile(drawn, [0.05, 0.95], axis=1)
     return Curve(column, at, p, low, high)
 
 
-def decision_map(
-    model: GPClassifier, X: Rows, weight: Floats, x: Column, y: Column, sample: Rows
-) -> Map:
+def decision_map(model: Model, X: Rows, weight: Floats, x: Column, y: Column, sample: Rows) -> Map:
     """The mean over weighted rows X at each pair of values, chosen by a larger sample."""
     share = weight / weight.sum()
     xs, ys = (grid(sample, column, CELLS) for column in (x, y))
@@ -100,6 +98,6 @@ def decision_map(
     for row, value in enumerate(ys):
         fixed = replaced(X, y, value)
         rows = joined([replaced(fixed, x, v) for v in xs])
-        p[row] = model.predict_proba(rows)[:, 1].reshape(len(xs), -1) @ share
+        p[row] = model.probabilities(rows)[:, 1].reshape(len(xs), -1) @ share
         left[row] = unlearned(model, rows).reshape(len(xs), -1) @ share
     return Map(x, y, xs, ys, p, left)

@@ -6,9 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from scipy.special import log_ndtr
 
-from sepgp.classifier import GPClassifier
 from sepgp.data.encoding import simple
 from sepgp.data.rows import Block
 from sepgp.data.rows import Rows as Source
@@ -19,6 +17,7 @@ from sepgp.evaluation.metrics import Estimate, metrics
 from sepgp.evaluation.relevance import relevance
 from sepgp.evaluation.tally import Tally
 from sepgp.evaluation.uncertainty import Uncertainty, uncertainty
+from sepgp.model import Model
 from sepgp.report.columns import Column, Rows, columns, joined
 from sepgp.report.dependence import DRAWS, Curve, Map, curve, decision_map, grid
 from sepgp.report.posterior import draw
@@ -38,8 +37,8 @@ class UncertainRows(NamedTuple):
     """Which rows of the data they are, counted from 1."""
     X: Rows
     y: NDArray[np.bool_]
-    mean: Floats
-    variance: Floats
+    p: Floats
+    """Probability of the second class."""
     parts: Uncertainty
 
     def take(self, where: NDArray[np.int_]) -> "UncertainRows":
@@ -48,8 +47,7 @@ class UncertainRows(NamedTuple):
             self.numbers[where],
             self.X.take(where) if isinstance(self.X, pa.Table) else self.X[where],
             self.y[where],
-            self.mean[where],
-            self.variance[where],
+            self.p[where],
             Uncertainty(*(part[where] for part in self.parts)),
         )
 
@@ -59,8 +57,7 @@ class UncertainRows(NamedTuple):
             np.concatenate([self.numbers, other.numbers]),
             joined([self.X, other.X]),
             np.concatenate([self.y, other.y]),
-            np.concatenate([self.mean, other.mean]),
-            np.concatenate([self.variance, other.variance]),
+            np.concatenate([self.p, other.p]),
             Uncertainty(
                 *(np.concatenate(two) for two in zip(self.parts, other.parts, strict=True))
             ),
@@ -95,12 +92,12 @@ class Findings(NamedTuple):
 
 
 def findings(
-    model: GPClassifier, source: Source, progress: Callable[[int], None] | None = None
+    model: Model, source: Source, progress: Callable[[int], None] | None = None
 ) -> Findings:
     """Go over all rows once, block by block, and look closer at a sample of them.
 
     `progress` is called after every block with the number of rows so far. Memory is that of a
-    block, of the sample, and 17 bytes per row. Cost: a prediction per row and about 150,000 more,
+    block, of the sample, and 25 bytes per row. Cost: a prediction per row and about 150,000 more,
     and the intervals of the scores.
     """
     known = columns(model)
@@ -118,22 +115,21 @@ def findings(
             block = block.take(np.flatnonzero(block.weight > 0))
         y, weight = _outcomes(model, source, block), block.weight
         _check_width(model, source, block)
-        mean, variance = model.predict_latent(block.X)
-        z = mean / np.sqrt(1 + variance)
-        tally = tally.plus(Tally.of(z, y, weight))
-        parts = uncertainty(mean, variance)
+        mean, variance = model.latent(block.X)
+        p = model.likelihood.probabilities(mean, variance)[:, 1]
+        tally = tally.plus(Tally.of(p, y, weight))
+        parts = uncertainty(mean, variance, p)
         totals += [weight @ parts.noise, weight @ parts.ignorance]
         sample.add(block)
-        seen.append((z, y, weight))
-        rows = UncertainRows(numbers, block.X, y, mean, variance, parts)
+        seen.append((model.likelihood.log_probabilities(mean, variance), y, weight))
+        rows = UncertainRows(numbers, block.X, y, p, parts)
         most_uncertain = _first(rows, most_uncertain, lambda parts: parts.total)
         most_ignorant = _first(rows, most_ignorant, lambda parts: parts.ignorance)
         if progress is not None:
             progress(n_read)
     if most_uncertain is None or most_ignorant is None:
         raise InvalidData(f"{source.name} has no rows of positive weight; give data that has some.")
-    z, y, weight = (np.concatenate(parts) for parts in zip(*seen, strict=True))
-    log_p = np.column_stack([log_ndtr(-z), log_ndtr(z)])
+    log_p, y, weight = (np.concatenate(parts) for parts in zip(*seen, strict=True))
     drawn = sample.block()
     shares = relevance(model)
     ranked = sorted(known, key=lambda column: -shares.get(column.name, 0.0))
@@ -149,7 +145,7 @@ def findings(
     return Findings(
         source.name,
         known,
-        len(z),
+        len(y),
         bool((weight != 1).any()),
         metrics(log_p, y, weight),
         tally,
@@ -165,27 +161,27 @@ def findings(
     )
 
 
-def _outcomes(model: GPClassifier, source: Source, block: Block) -> NDArray[np.bool_]:
+def _outcomes(model: Model, source: Source, block: Block) -> NDArray[np.bool_]:
     """Whether rows are of the second class, shape (b,)."""
     if block.y is None:
         raise unlabelled(source)
-    outcomes = np.asarray(block.y == model.classes_[1], dtype=bool)
-    known = outcomes | (block.y == model.classes_[0])
+    outcomes = np.asarray(block.y == model.classes[1], dtype=bool)
+    known = outcomes | (block.y == model.classes[0])
     if not np.all(known):
         label = block.y[~np.broadcast_to(known, len(block))].tolist()[0]
         raise InvalidData(
             f"{source.name} has the label {label!r}, but the classes of the model are "
-            f"{model.classes_.tolist()}; correct the label or drop the row."
+            f"{model.classes.tolist()}; correct the label or drop the row."
         )
     return outcomes
 
 
-def _check_width(model: GPClassifier, source: Source, block: Block) -> None:
+def _check_width(model: Model, source: Source, block: Block) -> None:
     width = block.X.num_columns if isinstance(block.X, pa.Table) else block.X.shape[1]
-    if width != model.n_features_in_:
+    if width != model.schema.n_columns:
         raise InvalidData(
             f"{source.name} has {width} columns besides the target, but the model was trained with "
-            f"{model.n_features_in_}; give the same columns."
+            f"{model.schema.n_columns}; give the same columns."
         )
 
 

@@ -12,16 +12,18 @@ from string import Template
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr
 from sklearn.utils.validation import check_is_fitted
 
-from sepgp import __version__, inputs
+from sepgp import __version__
 from sepgp.classifier import GPClassifier
+from sepgp.data.inputs import training_rows
 from sepgp.data.rows import is_table
+from sepgp.data.schema import is_source
 from sepgp.errors import InvalidParameter
 from sepgp.evaluation.metrics import BINS, Estimate
 from sepgp.evaluation.tally import Tally
 from sepgp.files import atomic
+from sepgp.model import Model
 from sepgp.report import figures
 from sepgp.report.columns import columns, count, shown
 from sepgp.report.findings import Findings, UncertainRows, findings
@@ -62,26 +64,25 @@ def write(
         Called after every block with the number of rows so far.
     """
     check_is_fitted(model)
-    names = getattr(model, "feature_names_in_", None)
-    if not (inputs.is_source(X) or is_table(X)):
-        names = None
+    fitted = model.model_
+    names = fitted.schema.names if is_source(X) or is_table(X) else None
     if names is not None and target in names:
         raise InvalidParameter(
             f"target={target!r} is a column that the model learned from; name that of the labels."
         )
-    source = inputs.training_rows(X, y, sample_weight, target, names)
+    source = training_rows(X, y, sample_weight, target, names)
     atomic.check(path)
-    text = page(model, findings(model, source, progress), title)
+    text = page(fitted, findings(fitted, source, progress), title)
     with atomic.replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8", errors="replace")
 
 
-def page(model: GPClassifier, found: Findings, title: str | None = None) -> str:
+def page(model: Model, found: Findings, title: str | None = None) -> str:
     """The page as text."""
-    first, second = (str(label) for label in model.classes_.tolist())
+    first, second = (str(label) for label in model.classes.tolist())
     tally = found.tally
     drawn = found.sample
-    y = np.asarray(drawn.y == model.classes_[1], dtype=bool)
+    y = np.asarray(drawn.y == model.classes[1], dtype=bool)
     parts = {
         "title": title or "Report on a classifier",
         "name": Path(found.name).name,
@@ -94,7 +95,7 @@ def page(model: GPClassifier, found: Findings, title: str | None = None) -> str:
         "verdict": _verdict(found, shortened(second, 40)),
         "data_facts": _facts(_data_facts(found, first, second)),
         "model_facts": _facts(_model_facts(model)),
-        "learning": str(figures.learning_curve(model.history_, max(model._n_seen, 1.0))),
+        "learning": str(figures.learning_curve(model.history, max(model.n_seen, 1.0))),
         "reliability": str(figures.reliability(tally, second)),
         "reliability_table": _reliability_table(tally),
         "bins": str(BINS),
@@ -190,16 +191,16 @@ def _data_facts(found: Findings, first: str, second: str) -> Iterator[tuple[str,
     yield "looked at closely", sample
 
 
-def _model_facts(model: GPClassifier) -> Iterator[tuple[str, str]]:
-    features = model._Z.shape[1]
-    yield "method", f"{model.method.upper()}, {len(model._Z)} inducing points"
-    yield "kernel", shortened(" ".join(repr(model.kernel_).split()), 320)
+def _model_facts(model: Model) -> Iterator[tuple[str, str]]:
+    features = model.Z.shape[1]
+    yield "method", f"{model.method.upper()}, {len(model.Z)} inducing points"
+    yield "kernel", shortened(" ".join(repr(model.kernel).split()), 320)
     yield "features", f"{features:,} from {len(columns(model)):,} columns"
-    yield "trained on", f"{model._n_seen:,.0f} rows"
-    seconds = model.history_["seconds"][-1]
-    yield "training", f"{model.n_iter_:,} steps, {seconds:,.1f} s"
-    per_row = model.log_evidence_ / max(model._n_seen, 1.0)
-    yield "log evidence", f"{model.log_evidence_:,.1f}, or {per_row:.4f} per row".replace("-", "−")
+    yield "trained on", f"{model.n_seen:,.0f} rows"
+    seconds = model.history["seconds"][-1]
+    yield "training", f"{model.n_iter:,} steps, {seconds:,.1f} s"
+    per_row = model.log_evidence / max(model.n_seen, 1.0)
+    yield "log evidence", f"{model.log_evidence:,.1f}, or {per_row:.4f} per row".replace("-", "−")
 
 
 def _facts(facts: Iterable[tuple[str, str]]) -> str:
@@ -247,7 +248,6 @@ def _curves(found: Findings) -> str:
 def _rows(found: Findings, rows: UncertainRows, classes: tuple[str, str]) -> str:
     kept = found.ranked[:VALUES]
     heads = "".join(f"<th>{escape(shortened(column.name, 16))}</th>" for column in kept)
-    p = ndtr(rows.mean / np.sqrt(1 + rows.variance))
     lines = []
     for i in range(len(rows.numbers)):
         noise, ignorance = rows.parts.noise[i], rows.parts.ignorance[i]
@@ -256,7 +256,7 @@ def _rows(found: Findings, rows: UncertainRows, classes: tuple[str, str]) -> str
         )
         label = escape(shortened(classes[int(rows.y[i])], 24))
         lines.append(
-            f"<tr><td>{rows.numbers[i]:,}</td><td>{label}</td><td>{_percent(float(p[i]))}</td>"
+            f"<tr><td>{rows.numbers[i]:,}</td><td>{label}</td><td>{_percent(float(rows.p[i]))}</td>"
             f'<td><div class="split" title="noise {noise:.3f}, ignorance {ignorance:.3f} bits">'
             f'<b style="width:{100 * noise:.1f}%"></b><i style="width:{100 * ignorance:.1f}%"></i>'
             f"</div></td><td>{noise:.2f}</td><td>{ignorance:.2f}</td>{cells}</tr>"

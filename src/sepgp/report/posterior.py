@@ -7,11 +7,9 @@ import torch
 from scipy.special import ndtr
 from torch import Tensor
 
-from sepgp import inputs
-from sepgp.classifier import GPClassifier
 from sepgp.data.scaling import Floats
-from sepgp.gp.natural import Natural
 from sepgp.gp.predictor import posterior
+from sepgp.model import Model
 from sepgp.report.columns import Rows
 
 
@@ -24,12 +22,11 @@ class Draws(NamedTuple):
     """Shape (m, draws)."""
 
 
-def draw(model: GPClassifier, n_draws: int, seed: int = 0) -> Draws:
+def draw(model: Model, n_draws: int, seed: int = 0) -> Draws:
     """Draw from the posterior of a fitted model. Cost O(m³)."""
-    Z = model._Z
+    Z = model.Z
     with torch.no_grad():
-        sites = Natural(model._sites.Lambda, model._sites.b)
-        fitc, q = posterior(model.kernel_, Z, sites)
+        fitc, q = posterior(model.kernel, Z, model.natural)
         eigenvalues, eigenvectors = torch.linalg.eigh(q.cov)
         root = eigenvectors * eigenvalues.clamp_min(0).sqrt()
         noise = np.random.default_rng(seed).standard_normal((len(Z), n_draws))
@@ -38,34 +35,34 @@ def draw(model: GPClassifier, n_draws: int, seed: int = 0) -> Draws:
         )
 
 
-def unlearned(model: GPClassifier, X: Rows) -> Floats:
+def unlearned(model: Model, X: Rows) -> Floats:
     """Standard deviation of f after training over that before, at b rows, shape (b,).
 
     1 says that the training rows have taught nothing about f there.
     """
     rows = _scaled(model, X)
     with torch.no_grad():
-        before = model.kernel_.diag(rows).cpu().numpy()
-    left: Floats = np.sqrt(model.predict_latent(X)[1] / np.maximum(before, 1e-300))
+        before = model.kernel.diag(rows).cpu().numpy()
+    left: Floats = np.sqrt(model.latent(X)[1] / np.maximum(before, 1e-300))
     return left
 
 
-def probabilities(model: GPClassifier, draws: Draws, X: Rows) -> Floats:
+def probabilities(model: Model, draws: Draws, X: Rows) -> Floats:
     """P(second class) at b rows under every draw, shape (b, draws). Cost O(m² + m draws) per row.
 
     What the inducing points do not say of a row is noise of its own, and averaged over.
     """
     rows = _scaled(model, X)
     with torch.no_grad():
-        kernel = model.kernel_
-        V = draws.L_inverse @ kernel(model._Z, rows)
+        kernel = model.kernel
+        V = draws.L_inverse @ kernel(model.Z, rows)
         s = (kernel.diag(rows) - V.square().sum(0)).clamp_min(0)
         f = (V.T @ draws.c) / (1 + s).sqrt()[:, None]
     p: Floats = ndtr(f.cpu().numpy())
     return p
 
 
-def _scaled(model: GPClassifier, X: Rows) -> Tensor:
+def _scaled(model: Model, X: Rows) -> Tensor:
     """The features of rows as the kernel sees them."""
-    scaled = model._scaling.apply(inputs.features(model, X))
-    return torch.as_tensor(scaled, device=model._Z.device)
+    scaled = model.scaling.apply(model.schema.features(X))
+    return torch.as_tensor(scaled, device=model.Z.device)
