@@ -531,7 +531,7 @@ def test_a_signal_before_the_first_step_ends_at_once(folder, tmp_path) -> None:
     for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
         arguments = ["train", "-", "--target", "y", "--out", tmp_path / "m.sepgp"]
         process = started(
-            arguments, lambda: os.listdir(tmp_path), env=environment, stdin=subprocess.PIPE
+            arguments, lambda: [*tmp_path.glob("*/*.csv")], env=environment, stdin=subprocess.PIPE
         )
         process.send_signal(number)
         assert process.communicate() == ("", "")
@@ -546,7 +546,7 @@ def test_a_signal_leaves_no_half_written_files(folder, tmp_path, command, number
     environment = {**ENVIRONMENT, "TMPDIR": str(tmp_path)}
     arguments = [command, folder / "m.sepgp", "-"]
     process = started(
-        arguments, lambda: os.listdir(tmp_path), env=environment, cwd=tmp_path,
+        arguments, lambda: [*tmp_path.glob("*/*.csv")], env=environment, cwd=tmp_path,
         stdin=subprocess.PIPE,
     )  # fmt: skip
     process.send_signal(number)

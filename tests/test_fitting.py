@@ -234,7 +234,7 @@ def test_progress_on_a_terminal_leaves_the_cursor_on_a_new_line(stop, monkeypatc
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     quick(verbose=True, callbacks=[lambda record: record.iteration == stop]).fit(X, Y)
-    shown = terminal.getvalue()
+    shown = terminal.getvalue().removesuffix("\x1b[?25h")  # which shows the cursor
     assert shown.endswith("\n")
     assert shown.count("\n") == 1
     assert f"step {6 if stop else 20}  {'stopped' if stop else 'done'}" in shown

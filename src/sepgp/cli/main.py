@@ -48,9 +48,8 @@ app.add_typer(reproduce.app, name="reproduce")
 
 
 def _warn(message: Warning | str, *_: Any, **__: Any) -> None:
-    """Show a warning as one sentence, in place of what a line on the terminal says just now."""
-    begin = "\r\x1b[K" if sys.stderr.isatty() else ""
-    print(f"{begin}Warning: {message}", file=sys.stderr)
+    """Show a warning as one sentence."""
+    print(f"Warning: {message}", file=sys.stderr)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -33,7 +33,7 @@ def handled(handler: Callable[[int, FrameType | None], None], *numbers: int) -> 
 
 
 @contextmanager
-def stoppable(model: "GPClassifier") -> Iterator[list[int]]:
+def stoppable(model: "GPClassifier", at_first_step: Callable[[], None]) -> Iterator[list[int]]:
     """Let a signal end training after the step under way; the list then has its number.
 
     Before the first step there is nothing to keep: a signal ends the command, as a second one does.
@@ -48,7 +48,9 @@ def stoppable(model: "GPClassifier") -> Iterator[list[int]]:
 
     def after_step(record: "Record") -> bool:
         nonlocal begun
-        begun = True
+        if not begun:
+            begun = True
+            at_first_step()
         return bool(stopped)
 
     model.callbacks = [after_step]

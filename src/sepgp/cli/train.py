@@ -1,9 +1,6 @@
 """`sepgp train` and `sepgp update`: learning from files."""
 
 import signal
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -75,6 +72,9 @@ def train(
     sepgp train loans.csv --target defaulted --out loans.sepgp --resume
     sepgp train "flights/*.parquet" --target late --time-budget 600 --validation 0.05
     """
+    from rich.console import Console
+    from rich.markup import escape
+
     from sepgp.classifier import GPClassifier
     from sepgp.cli.evaluate import show
     from sepgp.data.parts import Part
@@ -102,7 +102,11 @@ def train(
         rows = open_rows(path, target, _listed(columns), weight)
         if drop is not None:
             rows = open_rows(path, target, _without(rows, _listed(drop) or []), weight)
-        with _reading(rows.name, quiet), signals.stoppable(model) as stopped:
+        console = Console(stderr=True, quiet=quiet)
+        with (
+            console.status(f"Reading {escape(rows.name)} ...") as status,
+            signals.stoppable(model, at_first_step=status.stop) as stopped,
+        ):
             model.fit(rows)
         model.target_ = target
         model.save(out)
@@ -151,20 +155,6 @@ def update(
         typer.echo(
             f"{out or model}: {before:,.0f} rows before, {fitted._n_seen:,.0f} now.", err=True
         )
-
-
-@contextmanager
-def _reading(name: str, quiet: bool) -> Iterator[None]:
-    """Say on a terminal that rows are read, until the progress line takes its place."""
-    shown = sys.stderr.isatty() and not quiet
-    if shown:
-        print(f"Reading {name} ...", end="", file=sys.stderr, flush=True)
-    try:
-        yield
-    except BaseException:
-        if shown:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
-        raise
 
 
 def _summary(model: "GPClassifier", out: Path) -> str:

@@ -1,10 +1,12 @@
 """The progress line of `verbose` training."""
 
 import math
-import shutil
-import sys
 import time
 from typing import TextIO
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
 
 from sepgp.data.batch import Source
 from sepgp.training.record import Record
@@ -31,8 +33,8 @@ class ProgressLine:
         self, schedule: Schedule, source: Source, first: int, stream: TextIO | None = None
     ) -> None:
         self._schedule, self._source, self._first = schedule, source, first
-        self._stream = sys.stderr if stream is None else stream
-        self._terminal = self._stream.isatty()
+        self._console = Console(file=stream, stderr=True)
+        self._live = Live(console=self._console, auto_refresh=False)
         self._next = time.monotonic() + self._pause(0.0)
         self._last: Record | None = None
         self._nll = math.nan
@@ -52,13 +54,11 @@ class ProgressLine:
         if self._last is not None:
             end = "done" if self._done(self._last) >= 1 else "stopped"
             self._show(self._last, f"{end} after {duration(self._last.seconds)}")
-        if self._terminal:
-            self._stream.write("\n")
-            self._stream.flush()
+        self._live.stop()
 
     def _pause(self, seconds: float) -> float:
         """Seconds to the next line when training has taken so many."""
-        return 0.1 if self._terminal else min(max(5.0, 0.05 * seconds), 60.0)
+        return 0.1 if self._console.is_interactive else min(max(5.0, 0.05 * seconds), 60.0)
 
     def _done(self, record: Record) -> float:
         return self._schedule.done(record.iteration - self._first, record.seconds)
@@ -74,13 +74,12 @@ class ProgressLine:
         ]
         if not math.isnan(self._nll):
             parts.append(f"validation NLL {self._nll:.4f}")
-        line = "  ".join(parts)
-        if self._terminal:  # a line that wraps could not be rewritten
-            line = "\r\x1b[K" + line[: shutil.get_terminal_size().columns - 1]
+        line = Text("  ".join(parts), overflow="ellipsis", no_wrap=True)
+        if self._console.is_interactive:
+            self._live.start()
+            self._live.update(line, refresh=True)
         else:
-            line += "\n"
-        self._stream.write(line)
-        self._stream.flush()
+            self._console.print(line, soft_wrap=True)
 
 
 def duration(seconds: float) -> str:
