@@ -20,7 +20,7 @@ from quick import METHODS, assert_one_sentence, blobs, quick
 from safetensors.torch import load_file, save_file
 
 from sepgp import GPClassifier, InvalidData, InvalidParameter, kernels, monitor, persistence
-from sepgp.data import stream
+from sepgp.data import stream_source
 from sepgp.errors import WriteFailed
 
 X, Y = blobs(120)
@@ -307,7 +307,7 @@ def test_a_checkpoint_that_cannot_be_written_keeps_the_last_good_one(
 def streamed(path: str, data: str, pause: float) -> GPClassifier:
     """A fit from a file, with a checkpoint after every step."""
     torch.set_num_threads(1)
-    stream.MEMORY, stream.CHUNK = 4096, 64
+    stream_source.MEMORY, stream_source.CHUNK = 4096, 64
     model = quick(
         batch_size=50,
         max_iter=60,
@@ -326,7 +326,8 @@ def test_killed_at_twenty_random_moments_a_run_ends_with_the_same_numbers(
     tmp_path, monkeypatch
 ) -> None:
     for name in ("MEMORY", "CHUNK"):
-        monkeypatch.setattr(stream, name, getattr(stream, name))  # put back what `streamed` sets
+        # Put back what `streamed` sets.
+        monkeypatch.setattr(stream_source, name, getattr(stream_source, name))
     rows, labels = blobs(400)
     data, path = f"{tmp_path}/rows.parquet", tmp_path / "run.ckpt"
     columns = {f"x{i}": column for i, column in enumerate(rows.T)}

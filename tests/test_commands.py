@@ -19,8 +19,8 @@ from scipy.special import log_ndtr, ndtr
 from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 
 import sepgp
-from sepgp.data.parts import Part
 from sepgp.data.rows import open_rows
+from sepgp.data.split import SplitRows
 from sepgp.evaluation import metrics
 
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "120"}
@@ -516,7 +516,7 @@ def test_ep_keeps_a_checkpoint_only_if_asked(folder, tmp_path) -> None:
 
 def test_parts_are_disjoint_and_the_same_at_every_reading(folder) -> None:
     rows = open_rows(folder / "loans.csv", target="defaulted")
-    parts = [Part(rows, 0.3, 0, aside) for aside in (False, True)]
+    parts = [SplitRows(rows, 0.3, 0, held_out) for held_out in (False, True)]
 
     def ages(part, size, skip=0):
         return np.concatenate([block.X["income"].to_numpy() for block in part.read(0, skip, size)])

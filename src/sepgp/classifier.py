@@ -16,7 +16,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from sepgp import inputs, validation
-from sepgp.data.batch import MINIBATCH, aligned
+from sepgp.data import checks
+from sepgp.data.batches import MINIBATCH, Source, aligned
 from sepgp.data.encoding import Encoding
 from sepgp.data.prepared import ArrayData, Data
 from sepgp.data.scaling import Floats, Scaling, identity
@@ -303,7 +304,8 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         with _unchanged_on_error(self):
             validation.parameters(self)
             if not hasattr(self, "kernel_") and classes is not None:
-                self.classes_ = validation.two_classes(np.asarray(classes), "classes")
+                self.classes_ = np.unique(np.asarray(classes))
+                checks.two_classes(self.classes_, "classes")
             if target is not None or not hasattr(self, "target_"):
                 self.target_ = target
             if not inputs.is_source(X) and target is None and columns is None:
@@ -365,14 +367,14 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     def _hyperparameters(self) -> Hyperparameters:
         return Hyperparameters(self.kernel_, self._Z, self.learn_kernel, self.learn_inducing)
 
-    def _source(self, data: Data, seed: int, size: int | None = None) -> training.Source:
+    def _source(self, data: Data, seed: int, size: int | None = None) -> Source:
         size = size or self.batch_size or MINIBATCH
         # Few rows, all in every step: float32 gains no time, and rounding may choose the optimum.
         few = data.n_rows <= min(size, MINIBATCH)
         dtype = torch.float64 if few else DTYPES[self.dtype]
         return data.source(self._scaling, size, seed, dtype, self.device)
 
-    def _settings(self, source: training.Source, **changes: Any) -> training.Settings:
+    def _settings(self, source: Source, **changes: Any) -> training.Settings:
         whole = source.batches_per_epoch == 1
         max_iter = self.max_iter
         if max_iter is None and self.time_budget is None:
@@ -399,7 +401,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         settings: training.Settings,
         hyper: Hyperparameters,
         state: training.TrainingState,
-        source: training.Source,
+        source: Source,
         checkpoint: Checkpoint | None = None,
         monitor: Monitor | None = None,
     ) -> None:

@@ -12,12 +12,11 @@ from sklearn.utils import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
-from sepgp import validation
-from sepgp.data import stream
-from sepgp.data.arrays import merged
-from sepgp.data.batch import MINIBATCH
+from sepgp.data import checks, stream_source
+from sepgp.data.batches import MINIBATCH
+from sepgp.data.duplicates import merge_duplicates
 from sepgp.data.encoding import Encoding, Number, kind, left_out, numbers
-from sepgp.data.prepared import ArrayData, Data, prepare, prepare_part, split
+from sepgp.data.prepared import ArrayData, Data, prepare, prepare_split, split
 from sepgp.data.rows import ArrayRows, Rows, TableRows, arrow, is_table, open_rows
 from sepgp.data.scaling import Floats
 from sepgp.data.summary import Summary
@@ -58,7 +57,7 @@ def training_data(
     size = MINIBATCH if model.batch_size is None else model.batch_size
     data: Data
     if share:
-        data, aside = prepare_part(rows, share, model.class_weight, seed, encoding, size)
+        data, aside = prepare_split(rows, share, model.class_weight, seed, encoding, size)
     else:
         data = prepare(rows, model.class_weight, seed, encoding, size)
     n_features = data.sample()[0].shape[1]
@@ -127,37 +126,28 @@ def _labelled(
     only.
     """
     rows = features(model, X, reset, y)
-    labels = column_or_1d(y, warn=True)
-    validation.same_length(rows, labels)
-    validation.known_labels(labels)
+    labels = checks.labels(column_or_1d(y, warn=True), len(rows))
     check_classification_targets(labels)
     if partial and hasattr(model, "classes_"):
         classes = model.classes_
-        unknown = np.setdiff1d(labels, classes)
-        if len(unknown):
-            raise InvalidData(
-                f"y contains the label {unknown.tolist()[0]!r}, but the classes are "
-                f"{classes.tolist()}; "
-                "name both classes in the first call of partial_fit."
-            )
     else:
-        classes = validation.two_classes(labels)
+        classes = checks.distinct(labels, "y")
+        checks.two_classes(classes)
+    remedy = "name both classes in the first call of partial_fit"
+    codes = checks.class_codes(labels, classes, remedy=remedy)
     weight = np.ones(len(rows))
     if sample_weight is not None:
-        weight = validation.weights(sample_weight, len(rows))
+        weight = checks.weights(sample_weight, len(rows))
     if model.class_weight is not None:
         weight *= compute_sample_weight(model.class_weight, labels)
     kept = weight > 0
     if not kept.any():
         raise InvalidData("sample_weight is zero for every row; give some rows positive weight.")
-    if not partial and len(np.unique(labels[kept])) < 2:
-        raise InvalidData(
-            "sample_weight leaves rows of one class only; give both classes positive weight."
-        )
-    signs = np.where(labels == classes[1], 1.0, -1.0)
+    if not partial:
+        checks.every_class(codes[kept], classes, "sample_weight")
     if not kept.all():
-        rows, signs, weight = rows[kept], signs[kept], weight[kept]
-    return ArrayData(rows, signs, weight, classes, model.encoding_)
+        rows, codes, weight = rows[kept], codes[kept], weight[kept]
+    return ArrayData(rows, codes, weight, classes, model.encoding_)
 
 
 def features(model: Any, X: Any, reset: bool = False, y: Any = "") -> NDArray[Any]:
@@ -196,9 +186,9 @@ def _matrix(model: Any, X: Any, reset: bool, y: Any) -> NDArray[Any]:
         if rows.dtype == object:  # of a table with categories
             rows = rows.astype(np.float64)
     except ValueError:
-        validation.numeric_columns(X)
+        checks.numeric_columns(X)
         raise
-    validation.finite_columns(rows, getattr(model, "feature_names_in_", None))
+    checks.finite_columns(rows, getattr(model, "feature_names_in_", None))
     return rows
 
 
@@ -256,21 +246,19 @@ def _identifies(column: NDArray[Any]) -> bool:
 
 
 def _large(X: Any) -> bool:
-    return isinstance(X, np.memmap) and X.nbytes > stream.MEMORY
+    return isinstance(X, np.memmap) and X.nbytes > stream_source.MEMORY
 
 
 def _labels(y: Any, n_rows: int) -> NDArray[Any]:
     if y is None:
         raise InvalidData("y is not given; give the labels as y or name their column by target.")
-    labels: NDArray[Any] = column_or_1d(y, warn=True)
-    validation.same_length(np.empty(n_rows), labels)
-    validation.known_labels(labels)
+    labels = checks.labels(column_or_1d(y, warn=True), n_rows)
     check_classification_targets(labels)
     return labels
 
 
 def _weights(sample_weight: Any, n_rows: int) -> Floats | None:
-    return None if sample_weight is None else validation.weights(sample_weight, n_rows)
+    return None if sample_weight is None else checks.weights(sample_weight, n_rows)
 
 
 def _same_columns(model: Any, encoding: Encoding | None, n_features: int) -> None:
@@ -302,5 +290,5 @@ def _set_columns(model: Any, encoding: Encoding | None, n_features: int = 0) -> 
 def _without_repeats(model: Any, data: ArrayData) -> ArrayData:
     if len(data.y) > min(model.batch_size or MINIBATCH, MINIBATCH):
         return data
-    X, y, weight = merged(*data.sample())
+    X, y, weight = merge_duplicates(*data.sample())
     return data._replace(X=X, y=y, weight=weight)

@@ -1,4 +1,4 @@
-"""Checks of what users hand in: one sentence that names the input, the fault and the remedy."""
+"""Checks of parameters: one sentence that names the input, the fault and the remedy."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from sepgp.errors import InvalidData, InvalidParameter
+from sepgp.errors import InvalidParameter
 from sepgp.gp.kernels import AUTO, KERNELS, Kernel
 from sepgp.training.optimizers import OPTIMIZERS
 
@@ -80,71 +80,6 @@ def parameters(model: Any) -> None:
     device(model.device)
 
 
-def finite_columns(X: NDArray[Any], names: Sequence[str] | None) -> None:
-    """Refuse rows X, shape (n, d), with NaN or infinity, and name the first column that has any."""
-    if X.dtype.kind != "f":
-        return
-    with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(X.sum(dtype=np.float64)):
-            return
-    bad = ~np.isfinite(X)
-    if not bad.any():  # the sum itself overflowed
-        return
-    column = int(np.argmax(bad.any(0)))
-    what = "NaN" if np.isnan(X[:, column]).any() else "infinity (inf)"
-    name = f"{column}" if names is None else f"{names[column]!r}"
-    raise InvalidData(
-        f"X contains {what} in column {name} ({int(bad[:, column].sum())} of {len(X)} rows); "
-        "impute these values or drop the rows."
-    )
-
-
-def numeric_columns(X: Any) -> None:
-    """Refuse rows X, shape (n, d), with a column of anything but numbers, and name it."""
-    columns = X.items() if hasattr(X, "items") else enumerate(np.asarray(X, dtype=object).T)
-    for name, values in columns:
-        try:
-            np.asarray(values, dtype=np.float64)
-        except TypeError:  # scikit-learn says it better
-            continue
-        except ValueError:
-            raise InvalidData(
-                f"X contains text or other values that are not numbers in column {name!r}; "
-                "drop the column or encode it, as sklearn.preprocessing.OneHotEncoder does."
-            ) from None
-
-
-def known_labels(y: NDArray[Any]) -> None:
-    """Refuse labels y, shape (n,), that are missing or infinite."""
-    missing = y != y if y.dtype.kind in "fO" else np.zeros(len(y), bool)
-    if y.dtype == object:
-        missing |= y == None  # noqa: E711
-    what = "infinity (inf)" if y.dtype.kind == "f" and np.isinf(y).any() else ""
-    if missing.any():
-        what = "NaN or None"
-    if what:
-        raise InvalidData(f"y contains {what}; drop the rows that have no label.")
-
-
-def weights(sample_weight: Any, n_rows: int) -> NDArray[np.float64]:
-    """The weights of n rows as an array of shape (n,)."""
-    try:
-        weight = np.array(sample_weight, dtype=np.float64)
-    except (ValueError, TypeError):
-        weight = np.empty(())
-    if weight.ndim != 1:
-        raise InvalidData(
-            f"sample_weight has shape {weight.shape}; give one number for each of {n_rows} rows."
-        )
-    same_length(np.empty(n_rows), weight, "sample_weight")
-    if not np.isfinite(weight).all() or (weight < 0).any():
-        raise InvalidData(
-            "sample_weight has a value that is negative, NaN or infinite; "
-            "give a weight of at least 0 for every row."
-        )
-    return weight
-
-
 def class_weights(value: Any) -> None:
     """Refuse weights of classes that are not None, "balanced" or a dict of finite numbers."""
     if value is None or (isinstance(value, str) and value == "balanced"):
@@ -184,30 +119,3 @@ def inducing_points(given: Any, n_features: int) -> NDArray[np.float64]:
             f"(n_inducing, {n_features}), 'kmeans' or 'random'."
         )
     return points
-
-
-def same_length(X: NDArray[Any], y: NDArray[Any], what: str = "y") -> None:
-    """Refuse rows X, shape (n, d), and values y of another length."""
-    if len(X) != len(y):
-        raise InvalidData(
-            f"{what} has {len(y)} values but X has {len(X)} rows; give one value per row."
-        )
-
-
-def two_classes(y: NDArray[Any], what: str = "y") -> NDArray[Any]:
-    """The two classes of the labels y, shape (n,), sorted; refuses any other number of classes."""
-    classes = np.unique(y)
-    if not len(classes):
-        raise InvalidData("classes is empty; name the two classes that y may contain.")
-    if len(classes) < 2:
-        raise InvalidData(
-            f"{what} contains one class only ({classes.tolist()[0]!r}); "
-            "a classifier needs rows of two classes."
-        )
-    if len(classes) > 2:
-        raise InvalidData(
-            "Only binary classification is supported. The type of the target is multiclass: "
-            f"{what} has {len(classes)} classes; wrap the classifier in "
-            "sklearn.multiclass.OneVsRestClassifier, or choose two classes."
-        )
-    return classes

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
-from sepgp.data.arrays import ArraySource
+from sepgp.data.array_source import ArraySource
 from sepgp.data.scaling import Floats, standardization
 from sepgp.experiments.splits import Split
 from sepgp.gp.fitc import Natural
@@ -52,14 +52,14 @@ def learning_curve(
     """
     keep_freed_memory()
     budget = float(times[-1])
-    signs, weight = np.where(split.y, 1.0, -1.0), np.ones(len(split.y))
+    y, weight = split.y.astype(np.int64), np.ones(len(split.y))
     scaling = standardization(split.X, weight)
     rng = np.random.RandomState(seed)
-    Z = torch.as_tensor(start_points("kmeans", split.X, signs, weight, n_inducing, rng, scaling))
+    Z = torch.as_tensor(start_points("kmeans", split.X, y, weight, n_inducing, rng, scaling))
     kernel = RBF()
     kernel.start(Z)
     hyper = Hyperparameters(kernel, Z)
-    source = ArraySource(split.X, signs, weight, scaling, batch_size, seed)
+    source = ArraySource(split.X, y, weight, scaling, batch_size, seed)
     test = scaling.apply(split.X_test)
     batches = source.batches()
     points: list[Point] = []

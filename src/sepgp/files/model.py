@@ -12,7 +12,7 @@ from torch import Tensor
 
 from sepgp import __version__, validation
 from sepgp.classifier import GPClassifier
-from sepgp.data.batch import aligned
+from sepgp.data.batches import aligned
 from sepgp.data.encoding import encoding_from_json
 from sepgp.data.scaling import Scaling
 from sepgp.errors import InvalidData, InvalidParameter, brief, reason

@@ -13,7 +13,7 @@ MAX_ROWS = 20_000
 def start_points(
     how: str,
     X: NDArray[np.generic],
-    y: Floats,
+    y: NDArray[np.int64],
     weight: Floats,
     n_inducing: int,
     rng: np.random.RandomState,

@@ -2,15 +2,15 @@
 
 import math
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from sepgp.data.batch import Batch
+from sepgp.data.batches import Batch, Source
 from sepgp.gp.direct import direct
 from sepgp.gp.fitc import FITC, KernelMatrices, Natural
 from sepgp.gp.hyperparameters import Hyperparameters
@@ -33,18 +33,6 @@ WANDER = 1.0
 """How far inducing points may go astray in a training, in standard deviations of the features."""
 FASTEST = 0.1
 """The highest learning rate of inducing points in minibatches."""
-
-
-class Source(Protocol):
-    """Where batches come from."""
-
-    n_rows: int
-    total_weight: float
-    batches_per_epoch: int
-
-    def batches(self, start: int = 0) -> Generator[Batch]:
-        """Batches without end, from batch number `start` on."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -176,7 +164,8 @@ def step(
     failed, because EP's are written in place.
     """
     learn = rate > 0 and len(state.xi) > 0
-    targets = Targets(batch.y, batch.weight, batch.rows, n)
+    y = 2 * batch.y.to(batch.X.dtype) - 1
+    targets = Targets(y, batch.weight, batch.rows, n)
     optimizer = OPTIMIZERS[settings.optimizer]
 
     xi = state.xi.detach().requires_grad_(learn)

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor
 
+from sepgp.data.batches import Source
 from sepgp.gp.fitc import Natural
 from sepgp.gp.hyperparameters import Hyperparameters
 from sepgp.gp.predictor import Predictor, predict, predictor
 
 if TYPE_CHECKING:
-    from sepgp.training.loop import Sites, Source
+    from sepgp.training.loop import Sites
 
 EVERY = 50
 """Steps from one measurement to the next."""
@@ -45,7 +46,7 @@ class Monitor:
         The rows kept aside; they are read once and held.
     """
 
-    def __init__(self, hyper: Hyperparameters, source: "Source") -> None:
+    def __init__(self, hyper: Hyperparameters, source: Source) -> None:
         self._hyper = hyper
         self._batches = list(islice(source.batches(), source.batches_per_epoch))
         self._total = source.total_weight
@@ -80,6 +81,7 @@ class Monitor:
         total = 0.0
         for X, y, weight, _ in self._batches:
             mean, variance = predict(folded, kernel(Z, X), kernel.diag(X))
+            y = 2 * y.to(X.dtype) - 1
             log_p = torch.special.log_ndtr((y * mean / (1 + variance).sqrt()).double())
             total -= float(weight.double() @ log_p)
         return total / self._total

@@ -95,7 +95,7 @@ class Memory(NamedTuple):
 
     X: NDArray[Any]
     """Features, shape (k, d), not scaled."""
-    y: Floats
+    y: NDArray[Any]
     weight: Floats
     key: Floats
 

@@ -6,7 +6,8 @@ import sys
 import time
 from typing import TextIO
 
-from sepgp.training.loop import Record, Settings, Source, progress
+from sepgp.data.batches import Source
+from sepgp.training.loop import Record, Settings, progress
 
 
 class ProgressLine:
