@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import torch
 
-from sepgp.data.arrays import ArraySource
+from sepgp.data.array_source import ArraySource
 from sepgp.data.scaling import identity
 from sepgp.gp.fitc import KernelMatrices, gram
 from sepgp.gp.hyperparameters import Hyperparameters
@@ -45,7 +45,7 @@ def full_step(
     """A function that takes one SEP step with a minibatch, fetched from n rows of noise."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal(size=(n, d), dtype=np.float32)
-    y = np.where(X[:, 0] + 0.3 * rng.normal(size=n) > 0, 1.0, -1.0)
+    y = (X[:, 0] + 0.3 * rng.normal(size=n) > 0).astype(np.int64)
     Z = torch.as_tensor(rng.normal(size=(m, d)))
     covariance = KERNELS[kernel](lengthscale=float(d) ** 0.5)
     covariance.start(Z)

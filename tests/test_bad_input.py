@@ -68,8 +68,10 @@ BAD_DATA = {
     "one class": Bad("y contains one class only", y=np.full(40, "yes")),
     "one row": Bad("y contains one class only", X[:1], Y[:1]),
     "three classes": Bad("y has 3 classes; wrap .*OneVsRestClassifier", y=np.arange(40) % 3),
-    "missing labels": Bad("y contains NaN", y=np.where(Y == 1, np.nan, 0.0)),
-    "missing text labels": Bad("y contains", y=pd.Series(np.where(Y == 1, "yes", None))),
+    "missing labels": Bad("y has no label in 20 rows; drop", y=np.where(Y == 1, np.nan, 0.0)),
+    "missing text labels": Bad(
+        "y has no label in 20 rows; drop", y=pd.Series(np.where(Y == 1, "yes", None))
+    ),
     "infinite labels": Bad("y contains .*inf", y=np.where(Y == 1, np.inf, 0.0)),
     "fewer labels than rows": Bad("y has 39 values but X has 40 rows; give one", y=Y[:-1]),
     "fewer rows than labels": Bad("y has 40 values but X has 39 rows; give one", X[:-1]),
@@ -80,7 +82,9 @@ BAD_DATA = {
         "sample_weight has 39 values but X has 40 rows", sample_weight=ONES[:-1]
     ),
     "weights all zero": Bad("sample_weight is zero for every row; give", sample_weight=0 * ONES),
-    "weights of one class zero": Bad("sample_weight leaves .* one class only", sample_weight=Y),
+    "weights of one class zero": Bad(
+        "sample_weight leaves no row of class 0; give", sample_weight=Y
+    ),
     "text weights": Bad("sample_weight", sample_weight=["heavy"] * 40),
     "table of weights": Bad("sample_weight", sample_weight=np.ones((40, 2))),
 }

@@ -13,7 +13,7 @@ from quick import assert_one_sentence
 from sources import NAMES, REAL, TABLE, WEIGHTED, W, X, Y, model, parquet
 
 from sepgp import GPClassifier, InvalidData, InvalidParameter
-from sepgp.data import open_rows
+from sepgp.data import open_rows, stream_source
 
 
 @pytest.fixture(autouse=True)
@@ -148,12 +148,12 @@ BAD = {
     "negative weights": (
         lambda: parquet(table=WEIGHTED.assign(w=-W)),
         {"sample_weight": "w"},
-        "in column 'w' has a weight that is negative",
+        "in column 'w' has a value that is negative",
     ),
     "missing weights": (
         lambda: WEIGHTED.assign(w=np.nan),
         {"sample_weight": "w"},
-        "X in column 'w' has a weight that is negative, missing",
+        "X in column 'w' has a value that is negative, missing",
     ),
     "text as weights": (
         lambda: parquet(table=WEIGHTED.assign(w="x")),
@@ -163,29 +163,29 @@ BAD = {
     "no weight": (
         lambda: WEIGHTED.assign(w=0.0),
         {"sample_weight": "w"},
-        "weights of 0 for all rows of one",
+        "The weight in X leaves no row of class 0; give",
     ),
     "no weight of a class": (
         lambda: WEIGHTED.assign(w=Y),
         {"sample_weight": "w"},
-        "weights of 0 for all rows of one; give both",
+        "The weight in X leaves no row of class 0; give",
     ),
     "missing labels": (
         lambda: parquet(table=TABLE.assign(late=[0, 1, None] * 20)),
         {},
-        "no label in column 'late' of 20 rows; drop",
+        "in column 'late' has no label in 20 rows; drop",
     ),
     "missing text": (
         lambda: TABLE.assign(late=["a", "b", None] * 20),
         {},
-        "no label in column 'late' of 20 rows; drop",
+        "in column 'late' has no label in 20 rows; drop",
     ),
     "NaN as label": (
         lambda: pa.table({"a": [1.0, 2, 3], "late": [0.0, 1.0, np.nan]}),
         {},
         "column 'late' has no label in 1 rows; drop",
     ),
-    "one class": (lambda: TABLE.assign(late="a"), {}, r"X has rows of one class only \('a'\)"),
+    "one class": (lambda: TABLE.assign(late="a"), {}, r"X contains one class only \('a'\)"),
     "third label": (
         lambda: parquet(table=TABLE.assign(late=[*Y[:-1], 7]), row_group_size=10),
         {},
@@ -221,13 +221,33 @@ BAD_FUNCTIONS = {
     "X alone": (gives(X), {}, r"source\(\) has no labels; name .*give blocks \(X, y\)"),
     "labels once": (gives(*GOOD, X), {}, r"source\(\) has no labels; name"),
     "too many parts": (gives((X, Y, W, W)), {}, "tuple of 4 parts; give"),
-    "too few labels": (gives((X, Y[1:])), {}, r"labels of shape \(59,\) for 60 rows; give"),
-    "column of labels": (gives((X, Y[:, None])), {}, r"labels of shape \(60, 1\) for 60"),
-    "too few weights": (gives((X, Y, W[1:])), {}, r"weights of shape \(59,\) for 60 rows"),
-    "negative weight": (gives(*GOOD, (X, Y, -W)), {}, r"source\(\) has a weight that is negative"),
+    "too few labels": (
+        gives((X, Y[1:])),
+        {},
+        r"y of source\(\) has 59 values but X has 60 rows; give",
+    ),
+    "column of labels": (
+        gives((X, Y[:, None])),
+        {},
+        r"y of source\(\) has values of shape \(60, 1\) but",
+    ),
+    "too few weights": (
+        gives((X, Y, W[1:])),
+        {},
+        r"weight of source\(\) has 59 values but X has 60",
+    ),
+    "negative weight": (
+        gives(*GOOD, (X, Y, -W)),
+        {},
+        r"weight of source\(\) has a value that is negative",
+    ),
     "vector": (gives((X[0], Y)), {}, r"rows of shape \(3,\) and type float64; give"),
     "text": (gives((X.astype(str), Y)), {}, r"type <U.*; give arrays of numbers"),
-    "NaN": (gives(*GOOD, (X * np.nan, Y)), {}, "has NaN or infinity in column 0; impute"),
+    "NaN": (
+        gives(*GOOD, (X * np.nan, Y)),
+        {},
+        r"contains NaN in column 0 \(60 of 60 rows\); impute",
+    ),
     "missing label": (gives((X, np.where(Y, np.nan, 0))), {}, "no label in 30 rows; drop"),
     "None as label": (
         gives((X, np.where(Y, "a", None))),
@@ -261,20 +281,20 @@ BAD_FUNCTIONS = {
     "target of arrays": (gives(*GOOD), {"target": "late"}, "name columns, but .* gives arrays"),
     "columns of arrays": (gives(*GOOD), {"columns": ["a"]}, "names columns, but .* gives arrays"),
     "labels twice": (gives((TABLE, Y)), {"target": "late"}, "labels beside a table, but"),
-    "fewer rows again": (
-        on_call(GOOD, GOOD, [(X[1:], Y[1:])]),
-        {},
-        r"source\(\) has not the 60 rows that it had at first.*give",
-    ),
-    "nothing again": (on_call(GOOD, GOOD, [(X[:0], Y[:0])]), {}, "not the 60 rows"),
-    "another label again": (
-        on_call(GOOD, GOOD, [(X, Y + 1)]),
-        {},
-        r"has the label .*2.*, but the classes are \[0, 1\]; correct",
-    ),
     "only once": (exhausted(), {}, "gave the same list_iterator again, .*; return a fresh"),
     "unknown class": (gives(*GOOD), {"class_weight": {"no": 2.0}}, "weight for 'no', but the"),
-    "class of no weight": (gives(*GOOD), {"class_weight": {0: 0.0}}, "one class only; give both"),
+    "class of no weight": (
+        gives(*GOOD),
+        {"class_weight": {0: 0.0}},
+        "class_weight leaves no row of class 0; give",
+    ),
+}
+
+
+CHANGED = {
+    "fewer rows": ((X[1:], Y[1:]), r"source\(\) has not the 60 rows that it had at first.*give"),
+    "nothing": ((X[:0], Y[:0]), "not the 60 rows"),
+    "another label": ((X, Y + 1), r"has the label .*2.*, but the classes are \[0, 1\]; correct"),
 }
 
 
@@ -303,6 +323,12 @@ def test_bad_source_changes_nothing(source, options, match, fitted) -> None:
 @pytest.mark.parametrize(("source", "options", "match"), BAD_FUNCTIONS.values(), ids=BAD_FUNCTIONS)
 def test_bad_function_changes_nothing(source, options, match, fitted) -> None:
     assert_refused(fitted, match, source, **({"class_weight": None} | options))
+
+
+@pytest.mark.parametrize(("block", "match"), CHANGED.values(), ids=CHANGED)
+def test_other_rows_at_the_next_reading(block, match, fitted, monkeypatch) -> None:
+    monkeypatch.setattr(stream_source, "MEMORY", 0)
+    assert_refused(fitted, match, on_call(GOOD, GOOD, [block]), class_weight=None)
 
 
 @pytest.mark.parametrize("share", [0.001, 0.2, 0.5, 0.9, 0.999])

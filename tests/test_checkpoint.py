@@ -20,7 +20,7 @@ from quick import METHODS, assert_one_sentence, blobs, quick
 from safetensors.torch import load_file, save_file
 
 from sepgp import GPClassifier, InvalidData, InvalidParameter, kernels
-from sepgp.data import stream
+from sepgp.data import stream_source
 from sepgp.errors import WriteFailed
 from sepgp.files import tensors as persistence
 from sepgp.training import monitor
@@ -316,7 +316,7 @@ LAST = 200
 def streamed(path: str, data: str, callback=None) -> GPClassifier:
     """A fit from a file, with a checkpoint after every step."""
     torch.set_num_threads(1)
-    stream.MEMORY, stream.CHUNK = 4096, 64
+    stream_source.MEMORY, stream_source.CHUNK = 4096, 64
     model = quick(
         batch_size=50, max_iter=LAST, checkpoint=path, checkpoint_every=0, callbacks=callback
     )
@@ -337,7 +337,8 @@ def test_killed_at_twenty_random_moments_a_run_ends_with_the_same_numbers(
     tmp_path, monkeypatch
 ) -> None:
     for name in ("MEMORY", "CHUNK"):
-        monkeypatch.setattr(stream, name, getattr(stream, name))  # put back what `streamed` sets
+        # Put back what `streamed` sets.
+        monkeypatch.setattr(stream_source, name, getattr(stream_source, name))
     rows, labels = blobs(400)
     data, path, log = f"{tmp_path}/rows.parquet", tmp_path / "run.ckpt", tmp_path / "steps"
     columns = {f"x{i}": column for i, column in enumerate(rows.T)}

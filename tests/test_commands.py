@@ -23,7 +23,7 @@ from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 
 import sepgp
 from sepgp.cli.main import main
-from sepgp.data.parts import Part
+from sepgp.data.split import SplitRows
 from sepgp.data.rows import open_rows
 from sepgp.evaluation import metrics
 
@@ -566,7 +566,7 @@ def test_ep_keeps_a_checkpoint_only_if_asked(folder, tmp_path) -> None:
 
 def test_parts_are_disjoint_and_the_same_at_every_reading(folder) -> None:
     rows = open_rows(folder / "loans.csv", target="defaulted")
-    parts = [Part(rows, 0.3, 0, aside) for aside in (False, True)]
+    parts = [SplitRows(rows, 0.3, 0, held_out) for held_out in (False, True)]
 
     def ages(part, size, skip=0):
         return np.concatenate([block.X["income"].to_numpy() for block in part.read(0, skip, size)])

@@ -19,8 +19,8 @@ from sepgp.data.encoding import (
     Number,
     Text,
     Time,
+    canonical,
     encoding_from_json,
-    simple,
 )
 from sepgp.data.rows import arrow
 from sepgp.data.summary import Summary
@@ -221,8 +221,8 @@ def test_json_keeps_everything() -> None:
 
 
 def test_simple_tables_have_the_same_features() -> None:
-    assert_array_equal(made_from(TABLE).encode(simple(TABLE)), made_from(TABLE).encode(TABLE))
-    assert simple(simple(TABLE)).schema == simple(TABLE).schema
+    assert_array_equal(made_from(TABLE).encode(canonical(TABLE)), made_from(TABLE).encode(TABLE))
+    assert canonical(canonical(TABLE)).schema == canonical(TABLE).schema
 
 
 def test_no_rows_have_no_features() -> None:

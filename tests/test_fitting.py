@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from quick import METHODS, blobs, quick
 
 from sepgp import kernels
-from sepgp.data.arrays import ArraySource
+from sepgp.data.array_source import ArraySource
 from sepgp.training.loop import (
     MAX_SITE_STEP,
     WANDER,

@@ -13,7 +13,7 @@ from conftest import ROOT
 from numpy.testing import assert_array_equal
 from quick import assert_one_sentence, blobs, quick
 
-from sepgp.data import stream
+from sepgp.data import stream_source
 from sepgp.errors import NotEnoughMemory
 from sepgp.training import memory
 
@@ -65,7 +65,7 @@ def test_ep_is_refused_before_it_starts(source, tmp_path, monkeypatch) -> None:
     before = model.predict_proba(X)
     given, named = (X, y), {}
     if source == "stream":
-        monkeypatch.setattr(stream, "MEMORY", 4096)
+        monkeypatch.setattr(stream_source, "MEMORY", 4096)
         path = tmp_path / "rows.parquet"
         columns = {f"x{i}": column for i, column in enumerate(X.T)}
         pq.write_table(pa.table({**columns, "y": y}), path)

@@ -10,9 +10,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from quick import METHODS, assert_one_sentence, blobs, quick
 
 from sepgp import InvalidData
-from sepgp.data import prepared, stream
-from sepgp.data.parts import Part, lots
+from sepgp.data import prepared, stream_source
 from sepgp.data.rows import ArrayRows, open_rows
+from sepgp.data.split import Draw, SplitRows
 from sepgp.gp.fitc import Natural
 from sepgp.inference import ep
 from sepgp.training import loop as training
@@ -31,7 +31,7 @@ def often(monkeypatch):
 
 def aside(model) -> np.ndarray:
     """Which rows of X the model did not learn from."""
-    return lots(model._seed).random(len(X)) < SHARE
+    return Draw(SHARE, model._seed).held_out(len(X))
 
 
 def nll(model, X, Y, weight=None) -> float:
@@ -104,12 +104,12 @@ def test_files_tables_and_arrays_keep_the_same_rows_aside(tmp_path) -> None:
 
 
 def test_a_stream_is_measured_on_its_own_rows(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(stream, "MEMORY", 8 * 5 * 60)
+    monkeypatch.setattr(stream_source, "MEMORY", 8 * 5 * 60)
     path = tmp_path / "rows.parquet"
     table = pd.DataFrame(X, columns=["a", "b"]).assign(y=Y, w=np.arange(200) % 3)
     table.to_parquet(path, row_group_size=50)
     model = quick(validation_fraction=SHARE, batch_size=40).fit(path, target="y", sample_weight="w")
-    part = Part(open_rows(path, "y", weight="w"), SHARE, model._seed, kept_aside=True)
+    part = SplitRows(open_rows(path, "y", weight="w"), SHARE, model._seed, held_out=True)
     blocks = list(part.blocks())
     weight = np.concatenate([block.weight for block in blocks])
     labels = np.concatenate([block.y for block in blocks])
@@ -191,7 +191,7 @@ def test_a_run_that_a_callback_stops_keeps_the_best(measured) -> None:
 def test_a_model_that_cannot_be_measured_is_not_the_best() -> None:
     model = quick(validation_fraction=SHARE).fit(X, Y)
     hyper = model._hyperparameters()
-    data = prepared.ArrayData(X, 2.0 * Y - 1, np.ones(len(X)), model.classes_)
+    data = prepared.ArrayData(X, Y, np.ones(len(X)), model.classes_)
     judge = Monitor(hyper, model._source(data, 0))
     best, good = judge.measure(None, 6, hyper.start, model._sites)
     assert best.nll == good
@@ -215,7 +215,8 @@ def test_a_share_without_rows_is_refused(source) -> None:
 def test_a_share_that_leaves_one_class_is_refused(rows) -> None:
     seed = np.random.RandomState(0).randint(2**31 - 1)  # which `quick` draws
     y = np.zeros(30, dtype=int)
-    y[np.argmin(lots(seed).random(30))] = 1  # the first row to be kept aside
-    with pytest.raises(InvalidData, match=r"(kept aside has|leaves) rows of one class") as error:
+    y[Draw(SHARE, seed).held_out(30, most=1)] = 1
+    match = "kept aside contains one class|leaves no row of class 1"
+    with pytest.raises(InvalidData, match=match) as error:
         quick(validation_fraction=SHARE).fit(*((ArrayRows(X[:30], y),) if rows else (X[:30], y)))
     assert_one_sentence(str(error.value))

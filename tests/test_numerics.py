@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 from sepgp.inference.batch import Targets
 from torch import Tensor
 
-from sepgp.data.batch import Batch
+from sepgp.data.batches import Batch
 from sepgp.gp.cholesky import JITTER, MAX_JITTER, safe_cholesky
 from sepgp.gp.direct import direct
 from sepgp.gp.fitc import FITC
@@ -255,7 +255,8 @@ class Training(NamedTuple):
 def poisoned_training(method: str) -> Training:
     p = problem(40, 4)
     batches = [
-        Batch(p.X[rows], p.y[rows], p.weight[rows], rows) for rows in torch.arange(40).split(8)
+        Batch(p.X[rows], (p.y[rows] > 0).long(), p.weight[rows], rows)
+        for rows in torch.arange(40).split(8)
     ]
     X = batches[2].X.clone()
     X[0, 0] = torch.nan

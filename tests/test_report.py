@@ -19,7 +19,7 @@ from scipy.stats import binomtest, norm
 from sklearn import metrics
 
 from sepgp import InvalidData, kernels, report
-from sepgp.data.arrays import merged
+from sepgp.data.duplicates import merge_duplicates
 from sepgp.data.rows import ArrayRows
 from sepgp.errors import WriteFailed
 from sepgp.evaluation.metrics import BINS
@@ -346,7 +346,7 @@ def test_a_page_on_many_rows_is_small(tmp_path):
 
 
 def merged_rows(X, y):
-    return merged(X, y, np.ones(len(y)))[:2]
+    return merge_duplicates(X, y, np.ones(len(y)))[:2]
 
 
 # --- the page ---------------------------------------------------------------------------------

@@ -1,5 +1,7 @@
 """Rows from anywhere train the same model."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -24,7 +26,9 @@ from sources import (
 )
 
 from sepgp import GPClassifier, InvalidData
-from sepgp.data import files, open_rows
+from sepgp.data import Rows, open_rows
+from sepgp.data.rows import csv
+from sepgp.data.rows.files import find_files
 
 
 @pytest.fixture(autouse=True)
@@ -111,15 +115,15 @@ def test_hive_partitions(column, source) -> None:
         np.concatenate(list(fitted.predict_proba(source))), fitted.predict_proba(table), atol=1e-12
     )
     # One file of it has the column by its path, and one elsewhere has not.
-    part = files.file_rows(next(iter(files._find("hive"))))
+    part = open_rows(find_files("hive")[0])
     assert column not in part.schema.names
-    one = np.concatenate(list(fitted.predict_proba(files._find("hive")[0])))
+    one = np.concatenate(list(fitted.predict_proba(find_files("hive")[0])))
     assert_allclose(one, fitted.predict_proba(table)[: len(one)], atol=1e-12)
 
 
 def test_numbers_in_the_path_are_numbers() -> None:
     for year, part in TABLE.assign(year=2000 + Y).groupby("year"):
-        files.Path(f"run=7/year={year}").mkdir(parents=True)
+        Path(f"run=7/year={year}").mkdir(parents=True)
         parquet(f"run=7/year={year}/part.parquet", part.drop(columns=["year", "late"]))
     fitted = model().fit("run=7", target="year")
     assert fitted.classes_.tolist() == [2000, 2001]
@@ -143,7 +147,7 @@ CSV = {
 @pytest.mark.parametrize("options", CSV.values(), ids=CSV)
 @pytest.mark.parametrize("piece", [2**20, 100])
 def test_csv(options, piece, expected, monkeypatch) -> None:
-    monkeypatch.setattr(files, "CSV_PIECE", piece)
+    monkeypatch.setattr(csv, "PIECE", piece)
     TABLE.to_csv("rows.csv", index=False, **options)
     assert_same(model().fit("rows.csv", target="late"), expected)
 
@@ -164,7 +168,7 @@ def test_csv_without_an_end_of_the_last_line_or_with_empty_lines(expected, folde
 
 @pytest.mark.parametrize("piece", [2**20, 300])
 def test_several_csv_files(expected, piece, monkeypatch, folder) -> None:
-    monkeypatch.setattr(files, "CSV_PIECE", piece)
+    monkeypatch.setattr(csv, "PIECE", piece)
     TABLE[:0].to_csv("rows0.csv", index=False)
     TABLE[:20].to_csv("rows1.csv", index=False)
     TABLE[20:][["late", *NAMES[::-1]]].to_csv("rows2.csv", index=False, sep=";")
@@ -174,7 +178,7 @@ def test_several_csv_files(expected, piece, monkeypatch, folder) -> None:
 
 @pytest.mark.parametrize("piece", [2**20, 300])
 def test_csv_has_the_types_of_a_table(piece, monkeypatch) -> None:
-    monkeypatch.setattr(files, "CSV_PIECE", piece)
+    monkeypatch.setattr(csv, "PIECE", piece)
     tricky = REAL.assign(colour=["one, two", 'say "no"', None] * 20, day=REAL["day"].dt.date)
     tricky.to_csv("rows.csv", index=False)
     rows = open_rows("rows.csv", target="late")
@@ -187,7 +191,7 @@ def test_csv_has_the_types_of_a_table(piece, monkeypatch) -> None:
 
 
 def test_types_of_csv_are_those_of_several_places(monkeypatch, folder) -> None:
-    monkeypatch.setattr(files, "CSV_PIECE", 40)
+    monkeypatch.setattr(csv, "PIECE", 40)
     lines = [f"{i},,2008-01-01,x{i % 3},{i % 2}" for i in range(30)]
     lines[15] = "0.5,,2008-01-01 06:00:00,5,1"
     lines[-1] = "7,1.5,2008-01-01 06:00:00.25,6,1"
@@ -322,7 +326,7 @@ REAL_SOURCES = {
 @pytest.mark.parametrize("source", REAL_SOURCES.values(), ids=REAL_SOURCES)
 def test_sources_of_a_real_table(source) -> None:
     rows, expected = source(), model().fit(REAL, target="late")
-    fitted = model().fit(rows, target=None if isinstance(rows, files.Rows) else "late")
+    fitted = model().fit(rows, target=None if isinstance(rows, Rows) else "late")
     assert [e.name for e in fitted.encoding_.encoders] == [
         e.name for e in expected.encoding_.encoders
     ]

@@ -13,13 +13,16 @@ from numpy.testing import assert_allclose, assert_array_equal
 from quick import METHODS, assert_one_sentence, blobs, quick
 
 from sepgp import GPClassifier, InvalidData
-from sepgp.data import files, rows, stream, survey
-from sepgp.data.ahead import read_ahead
-from sepgp.data.arrays import ArraySource
+from sepgp.data import sample, survey
+from sepgp.data import stream_source as stream
+from sepgp.data.array_source import ArraySource
+from sepgp.data.prefetch import prefetch
 from sepgp.data.prepared import ArrayData, StreamData, prepare
-from sepgp.data.rows import ArrayRows, Rows, TableRows, open_rows
+from sepgp.data.rows import ArrayRows, Rows, TableRows, base, open_rows
+from sepgp.data.rows import csv as csv_rows
+from sepgp.data.rows.cached import CachedRows
 from sepgp.data.scaling import identity
-from sepgp.data.stream import StreamSource, strata
+from sepgp.data.stream_source import StreamSource, strata
 
 N = 300
 X, Y = blobs(N, d=2)
@@ -35,7 +38,7 @@ def small(monkeypatch, tmp_path):
     monkeypatch.setattr(stream, "MEMORY", 8 * 5 * 100)
     monkeypatch.setattr(stream, "READERS", 3)
     monkeypatch.setattr(stream, "CHUNK", 16)
-    monkeypatch.setattr(rows, "BLOCK", PIECE)
+    monkeypatch.setattr(base, "BLOCK", PIECE)
 
 
 @pytest.fixture(autouse=True)
@@ -100,7 +103,7 @@ def numbers(batches) -> np.ndarray:
 
 @EVERY_SOURCE
 def test_every_epoch_visits_every_row_once(source, monkeypatch) -> None:
-    monkeypatch.setattr(files, "CSV_PIECE", 1000)
+    monkeypatch.setattr(csv_rows, "PIECE", 1000)
     source = opened(source())
     epoch = source.batches_per_epoch
     assert epoch == 8
@@ -110,7 +113,7 @@ def test_every_epoch_visits_every_row_once(source, monkeypatch) -> None:
         order = numbers(part)
         assert_array_equal(np.sort(order), np.arange(N))
         assert_allclose(np.concatenate([batch.X for batch in part]), X[order], rtol=1e-12)
-        assert_array_equal(np.concatenate([batch.y for batch in part]), 2 * Y[order] - 1)
+        assert_array_equal(np.concatenate([batch.y for batch in part]), Y[order])
         assert all((batch.weight == 1).all() for batch in part)
 
 
@@ -136,7 +139,7 @@ def test_batches_may_start_anywhere(source, start) -> None:
 
 @pytest.mark.parametrize("batch_size", [1, 7, 40, 100, 299, 150])
 def test_batches_have_the_sizes_of_an_array(batch_size) -> None:
-    arrays = ArraySource(X, 2.0 * Y - 1, np.ones(N), identity(2), batch_size)
+    arrays = ArraySource(X, Y, np.ones(N), identity(2), batch_size)
     streamed = opened(ArrayRows(X, Y), batch_size)
     assert streamed.batches_per_epoch == arrays.batches_per_epoch
     assert streamed.total_weight == arrays.total_weight
@@ -164,7 +167,7 @@ def test_weights_of_classes_are_in_the_batches() -> None:
 
 def test_class_sorted_rows_come_well_mixed(monkeypatch) -> None:
     monkeypatch.setattr(stream, "READERS", 8)
-    monkeypatch.setattr(rows, "BLOCK", 500)
+    monkeypatch.setattr(base, "BLOCK", 500)
     n = 10_000
     y = np.arange(n) >= 0.7 * n
     sorted_rows = ArrayRows(np.random.default_rng(0).normal(size=(n, 2)), y)
@@ -225,7 +228,7 @@ def test_the_same_blocks_give_identical_parameters(method) -> None:
 
 def test_blocks_of_any_kind_give_identical_parameters(monkeypatch) -> None:
     monkeypatch.setattr(stream, "READERS", 1)
-    monkeypatch.setattr(rows, "BLOCK", N)
+    monkeypatch.setattr(base, "BLOCK", N)
     monkeypatch.setattr(stream, "CHUNK", 30)
     expected = model().fit(ArrayRows(X, Y))
     pq.write_table(pa.Table.from_pandas(TABLE, preserve_index=False), "rows.parquet")
@@ -257,7 +260,7 @@ def test_every_method_trains_from_a_sorted_stream(method, dtype) -> None:
 
 def test_float32_batches() -> None:
     batch = taken(opened(ArrayRows(X, Y), dtype=torch.float32), 1)[0]
-    assert {part.dtype for part in batch[:3]} == {torch.float32}
+    assert [part.dtype for part in batch[:3]] == [torch.float32, torch.int64, torch.float32]
     assert_array_equal(batch.X, X[batch.rows].astype(np.float32))
 
 
@@ -267,6 +270,52 @@ def test_rows_that_one_batch_holds_are_kept_in_memory() -> None:
     for method in METHODS:
         expected = model(method=method, batch_size=None).fit(X, Y)
         assert_identical(model(method=method, batch_size=None).fit(blocks()), expected)
+
+
+@pytest.fixture
+def parsed(monkeypatch) -> list:
+    """The pieces of CSV files that are parsed, each time that they are."""
+    pieces, parse = [], csv_rows.CSVRows._parse
+    monkeypatch.setattr(
+        csv_rows.CSVRows, "_parse", lambda *given: (pieces.append(given[1]), parse(*given))[1]
+    )
+    return pieces
+
+
+@pytest.mark.parametrize("validation_fraction", [0.0, 0.3])
+def test_rows_that_fit_are_parsed_once_after_their_types_are_found(
+    validation_fraction, parsed, monkeypatch
+) -> None:
+    monkeypatch.setattr(stream, "MEMORY", 2**20)
+    model(validation_fraction=validation_fraction).fit(csv(), target="late")
+    assert parsed == [0, 0]
+
+
+def test_rows_that_do_not_fit_are_dropped_and_read_again(parsed, monkeypatch) -> None:
+    monkeypatch.setattr(csv_rows, "PIECE", 4000)
+    source = open_rows(csv(), "late")
+    assert source.n_pieces == 4
+    cached = CachedRows(source, N * 4 * 8 - 1)  # two features, label and weight
+    parsed.clear()
+    expected = [block.y for block in cached.blocks()]
+    assert_array_equal(np.concatenate(expected), Y)
+    assert parsed == [0, 1, 2, 3]
+    assert not cached._pieces
+    assert_array_equal(np.concatenate([block.y for block in cached.blocks()]), Y)
+    assert parsed == 2 * [0, 1, 2, 3]
+
+
+@EVERY_SOURCE
+def test_cached_rows_are_those_of_the_source(source) -> None:
+    source = source()
+    cached = CachedRows(source, 2**20)
+    for _ in range(2):
+        for piece in range(source.n_pieces):
+            for skip in (3, 0):
+                pairs = zip(cached.read(piece, skip), source.read(piece, skip), strict=True)
+                for actual, expected in pairs:
+                    assert_array_equal(actual.X, expected.X)
+                    assert_array_equal(actual.y, expected.y)
 
 
 def test_a_real_table_as_a_stream() -> None:
@@ -285,18 +334,18 @@ def test_a_real_table_as_a_stream() -> None:
 
 
 def test_the_sample_is_the_same_however_rows_are_cut(monkeypatch) -> None:
-    monkeypatch.setattr(survey, "SAMPLE", 30)
+    monkeypatch.setattr(sample, "SAMPLE", 30)
     expected = survey.survey(ArrayRows(X, Y)).sample
     assert len(expected) == 30
     for size in (1, 7, 300):
-        sample = survey.survey(open_rows(blocks(size=size))).sample
-        assert_array_equal(sample.X, expected.X)
-        assert_array_equal(sample.y, expected.y)
+        actual = survey.survey(open_rows(blocks(size=size))).sample
+        assert_array_equal(actual.X, expected.X)
+        assert_array_equal(actual.y, expected.y)
 
 
 def test_the_sample_is_fair(monkeypatch) -> None:
-    monkeypatch.setattr(survey, "SAMPLE", 100)
-    monkeypatch.setattr(rows, "BLOCK", 2000)
+    monkeypatch.setattr(sample, "SAMPLE", 100)
+    monkeypatch.setattr(base, "BLOCK", 2000)
     source = ArrayRows(np.arange(20_000.0)[:, None], np.arange(20_000) % 2)
     means = [survey.survey(source, seed=seed).sample.X.mean() for seed in range(5)]
     assert abs(np.mean(means) - 10_000) < 1000  # three standard deviations are 775
@@ -332,8 +381,8 @@ def readers() -> list:
 
 
 def test_reading_ahead_gives_the_same_items() -> None:
-    assert list(read_ahead((i for i in range(20)), 3)) == list(range(20))
-    assert list(read_ahead((i for i in ()), 3)) == []
+    assert list(prefetch((i for i in range(20)), 3)) == list(range(20))
+    assert list(prefetch((i for i in ()), 3)) == []
 
 
 def test_reading_ahead_is_bounded_and_ends_with_its_reader() -> None:
@@ -347,7 +396,7 @@ def test_reading_ahead_is_bounded_and_ends_with_its_reader() -> None:
         finally:
             closed.append(threading.current_thread().name)
 
-    ahead = read_ahead(items(), 3)
+    ahead = prefetch(items(), 3)
     assert not readers()
     assert next(ahead) == 0
     assert len(readers()) == 1
@@ -363,7 +412,7 @@ def test_an_exception_comes_after_the_items_before_it() -> None:
         yield 2
         raise KeyError("three")
 
-    ahead = read_ahead(items(), 3)
+    ahead = prefetch(items(), 3)
     assert [next(ahead), next(ahead)] == [1, 2]
     with pytest.raises(KeyError, match="three"):
         next(ahead)
@@ -426,7 +475,7 @@ FAULTS = {
     ),
     "weights": (lambda i, X, Y: (X, Y, 0 * Y), r"has not the 300 rows .* or other weights; give"),
     "unlabelled": (lambda i, X, Y: X, r"source\(\) has no labels; name"),
-    "NaN": (lambda i, X, Y: (X * np.nan, Y), "has NaN or infinity in column 0; impute"),
+    "NaN": (lambda i, X, Y: (X * np.nan, Y), r"contains NaN in column 0 \(70 of 70 rows\); impute"),
     "columns": (lambda i, X, Y: (X[:, :1], Y), "other columns than its first block; give"),
     "exception": (raises, r"source\(\) raised OSError in block 3 \(the disk is gone\)"),
 }

@@ -11,7 +11,7 @@ from contest import Floats, Rows, Settings
 from numpy.typing import NDArray
 
 from sepgp import GPClassifier, training
-from sepgp.data.arrays import ArraySource
+from sepgp.data.array_source import ArraySource
 from sepgp.data.scaling import identity
 from sepgp.gp.fitc import Natural
 from sepgp.gp.hyperparameters import Hyperparameters
@@ -61,10 +61,9 @@ class Sepgp:
         kernel.start(Z)
         self._hyper = Hyperparameters(kernel, Z)
         n, d = rows.X.shape
-        signs = np.where(rows.y, 1.0, -1.0)
         dtype = getattr(torch, settings["dtype"])
         self._source = ArraySource(
-            rows.X, signs, np.ones(n), identity(d), settings["batch"], seed, dtype
+            rows.X, rows.y.astype(np.int64), np.ones(n), identity(d), settings["batch"], seed, dtype
         )
         self._batches, self._steps = self._source.batches(), 0
         self._state = training.init(self._settings, self._hyper, len(Z), self._source)

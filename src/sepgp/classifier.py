@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from sepgp import validation
+from sepgp.data import checks
 from sepgp.data.inputs import online_block, training_data, training_rows
 from sepgp.data.schema import is_source
 from sepgp.errors import InvalidParameter
@@ -273,7 +273,8 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         model: Model | None = getattr(self, "model_", None)
         known = None if model is None else model.classes
         if model is None and classes is not None:
-            known = validation.two_classes(np.asarray(classes), "classes")
+            known = np.unique(np.asarray(classes))
+            checks.two_classes(known, "classes")
         blocks: Any = [(X, y, sample_weight)]
         if is_source(X) or target is not None or columns is not None:
             rows = training_rows(X, y, sample_weight, target, columns)

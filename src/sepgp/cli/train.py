@@ -77,8 +77,8 @@ def train(
 
     from sepgp.classifier import GPClassifier
     from sepgp.cli.evaluate import show
-    from sepgp.data.parts import Part
     from sepgp.data.rows import open_rows
+    from sepgp.data.split import SplitRows
 
     writable(out)
     if checkpoint is None and (resume or method != "ep"):
@@ -117,9 +117,9 @@ def train(
             if stopped:
                 typer.echo(_how_to_go_on(model, checkpoint), err=True)
         if validation and signal.SIGTERM not in stopped:
-            aside = Part(rows, validation, model._seed, kept_aside=True)
+            held_out = SplitRows(rows, validation, model._seed, held_out=True)
             chose = "" if _best(model) == model._iteration else ", which chose the step"
-            show(model, aside, json=False, quiet=quiet, about=f" kept aside{chose}")
+            show(model, held_out, json=False, quiet=quiet, about=f" kept aside{chose}")
     if stopped:
         raise typer.Exit(signals.code(stopped[0]))
 

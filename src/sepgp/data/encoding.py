@@ -257,7 +257,7 @@ def decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return column.cast(dtype.value_type) if pt.is_dictionary(dtype) else column
 
 
-def simple(table: pa.Table) -> pa.Table:
+def canonical(table: pa.Table) -> pa.Table:
     """The same table with one type for each kind of column, so that any two can be joined."""
     columns = {}
     for name in table.column_names:

@@ -9,12 +9,11 @@ from sklearn.utils import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from sepgp import validation
-from sepgp.data import stream
-from sepgp.data.arrays import merged
-from sepgp.data.batch import MINIBATCH
+from sepgp.data import checks, stream_source
+from sepgp.data.batches import MINIBATCH
+from sepgp.data.duplicates import merge_duplicates
 from sepgp.data.identifiers import warn_of_identifiers
-from sepgp.data.prepared import ArrayData, Data, prepare, prepare_part, split
+from sepgp.data.prepared import ArrayData, Data, prepare, prepare_split, split
 from sepgp.data.rows import ArrayRows, Rows, TableRows, arrow, is_table, open_rows
 from sepgp.data.scaling import Floats
 from sepgp.data.schema import Schema, is_source, needs_encoding, read, schema_of
@@ -64,7 +63,7 @@ def training_data(
         rows = training_rows(X, y, sample_weight, target, columns)
         encoding = None if known is None or rows.schema is None else known.encoding
         if held_out:
-            data, aside = prepare_part(rows, held_out, class_weight, seed, encoding, batch_size)
+            data, aside = prepare_split(rows, held_out, class_weight, seed, encoding, batch_size)
         else:
             data = prepare(rows, class_weight, seed, encoding, batch_size)
         schema = schema_of(data.encoding, data.sample()[0].shape[1])
@@ -132,26 +131,20 @@ def block_data(
     labels = _labels(y, len(rows))
     partial = classes is not None
     if classes is None:
-        classes = validation.two_classes(labels)
-    unknown = np.setdiff1d(labels, classes)
-    if len(unknown):
-        raise InvalidData(
-            f"y contains the label {unknown.tolist()[0]!r}, but the classes are "
-            f"{classes.tolist()}; name both classes in the first call of partial_fit."
-        )
+        classes = checks.distinct(labels, "y")
+        checks.two_classes(classes)
+    remedy = "name both classes in the first call of partial_fit"
+    codes = checks.class_codes(labels, classes, remedy=remedy)
     weight = np.ones(len(rows))
     if sample_weight is not None:
-        weight = validation.weights(sample_weight, len(rows))
+        weight = checks.weights(sample_weight, len(rows))
     if class_weight is not None:
         weight *= compute_sample_weight(class_weight, labels)
     kept = weight > 0
     if not kept.any():
         raise InvalidData("sample_weight is zero for every row; give some rows positive weight.")
-    if not partial and len(np.unique(labels[kept])) < 2:
-        raise InvalidData(
-            "sample_weight leaves rows of one class only; give both classes positive weight."
-        )
-    codes = np.searchsorted(classes, labels)
+    if not partial:
+        checks.every_class(codes[kept], classes, "sample_weight")
     if not kept.all():
         rows, codes, weight = rows[kept], codes[kept], weight[kept]
     return ArrayData(rows, codes, weight, classes, schema.encoding), schema
@@ -175,7 +168,7 @@ def online_block(
 
 
 def _large(X: Any) -> bool:
-    return isinstance(X, np.memmap) and X.nbytes > stream.MEMORY
+    return isinstance(X, np.memmap) and X.nbytes > stream_source.MEMORY
 
 
 def _labels(y: Any, n_rows: int) -> NDArray[Any]:
@@ -184,19 +177,17 @@ def _labels(y: Any, n_rows: int) -> NDArray[Any]:
             "This GPClassifier estimator requires y to be passed, but the target y is None; give "
             "the labels as y or name their column by target."
         )
-    labels: NDArray[Any] = column_or_1d(y, warn=True)
-    validation.same_length(np.empty(n_rows), labels)
-    validation.known_labels(labels)
+    labels = checks.labels(column_or_1d(y, warn=True), n_rows)
     check_classification_targets(labels)
     return labels
 
 
 def _weights(sample_weight: Any, n_rows: int) -> Floats | None:
-    return None if sample_weight is None else validation.weights(sample_weight, n_rows)
+    return None if sample_weight is None else checks.weights(sample_weight, n_rows)
 
 
 def _without_repeats(data: ArrayData, batch_size: int) -> ArrayData:
     if len(data.y) > min(batch_size, MINIBATCH):
         return data
-    X, y, weight = merged(*data.sample())
+    X, y, weight = merge_duplicates(*data.sample())
     return data._replace(X=X, y=y, weight=weight)

@@ -1,4 +1,4 @@
-"""Rows that are ready for training: checked, with labels −1 and 1, in memory or as a stream."""
+"""Rows that are ready for training: checked, with class numbers, in memory or as a stream."""
 
 import hashlib
 from typing import Any, NamedTuple
@@ -7,21 +7,21 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from sepgp.data import stream
-from sepgp.data.arrays import ArraySource
-from sepgp.data.batch import MINIBATCH
+from sepgp.data import checks, stream_source
+from sepgp.data.array_source import ArraySource
+from sepgp.data.batches import MINIBATCH
 from sepgp.data.encoding import Encoding
-from sepgp.data.parts import Part, lots
-from sepgp.data.rows import Block, Rows
+from sepgp.data.rows.base import Rows
+from sepgp.data.rows.cached import CachedRows
+from sepgp.data.sample import Sample
 from sepgp.data.scaling import Floats, Scaling, standardization
-from sepgp.data.stream import StreamSource
-from sepgp.data.survey import Sample, Survey, changed, survey, unlabelled
+from sepgp.data.split import Draw, SplitRows
+from sepgp.data.stream_source import StreamSource
+from sepgp.data.survey import Arrays, Survey, survey
 from sepgp.errors import InvalidData
 
-Arrays = tuple[NDArray[Any], Floats, Floats]
-"""Features of shape (k, d), labels −1 and 1 and weights, each of shape (k,)."""
 MEASURED = 10_000
-"""Rows kept aside that the model is measured on during training."""
+"""Rows held out that the model is measured on during training."""
 
 
 class ArrayData(NamedTuple):
@@ -29,9 +29,11 @@ class ArrayData(NamedTuple):
 
     X: NDArray[Any]
     """Features, shape (n, d), not scaled."""
-    y: Floats
+    y: NDArray[np.int64]
+    """Class numbers 0 … C−1, shape (n,)."""
     weight: Floats
     classes: NDArray[Any]
+    """The labels, sorted, shape (C,)."""
     encoding: Encoding | None = None
 
     @property
@@ -58,7 +60,8 @@ class ArrayData(NamedTuple):
         total = hashlib.sha256(repr((self.X.shape, self.classes.tolist())).encode())
         for begin in range(0, len(self.y), 65_536):
             part = slice(begin, begin + 65_536)
-            for array in (self.X, self.y, self.weight):
+            # Classes by odd numbers, −1 and 1 if there are two, as in files of earlier versions.
+            for array in (self.X, 2.0 * self.y - 1, self.weight):
                 total.update(np.ascontiguousarray(array[part], np.float64).data)
         return total.hexdigest()
 
@@ -76,7 +79,7 @@ class StreamData(NamedTuple):
 
     @property
     def classes(self) -> NDArray[Any]:
-        """The two labels, sorted."""
+        """The labels, sorted, shape (C,)."""
         return self.survey.classes
 
     @property
@@ -86,7 +89,7 @@ class StreamData(NamedTuple):
 
     def sample(self) -> Arrays:
         """Rows to start from: some, drawn at random."""
-        return _arrays(self.survey, self.survey.sample, self.rows)
+        return self.survey.arrays(self.survey.sample, self.rows.name)
 
     def scaling(self) -> Scaling:
         """The standardisation of the features."""
@@ -117,10 +120,12 @@ def prepare(
 
     `encoding` is the one to use; by default it is made from the rows.
     """
-    return _data(rows, survey(rows, class_weight, seed, encoding), batch_size)
+    cached = CachedRows(rows, stream_source.MEMORY)
+    found = survey(cached, class_weight, seed, encoding)
+    return _in_memory(cached, found) if _fits(found, batch_size) else StreamData(rows, found)
 
 
-def prepare_part(
+def prepare_split(
     rows: Rows,
     share: float,
     class_weight: dict[Any, float] | str | None,
@@ -128,36 +133,34 @@ def prepare_part(
     encoding: Encoding | None = None,
     batch_size: int = MINIBATCH,
 ) -> tuple[Data, ArrayData]:
-    """As `prepare`, without a share of the rows; and at most `MEASURED` of those kept aside."""
-    kept = Sample(seed, MEASURED)
-    seen_once = Part(rows, share, seed, kept_aside=False, others=kept.add)
-    found = survey(seen_once, class_weight, seed, encoding)
-    if not len(kept):
-        raise nothing_aside(share, rows.name)
-    aside = ArrayData(*_arrays(found, kept.block(), rows), found.classes, found.encoding)
-    return _data(Part(rows, share, seed, kept_aside=False), found, batch_size), aside
+    """As `prepare`, without a share of the rows; and at most `MEASURED` of those held out."""
+    sample, cached = Sample(seed, MEASURED), CachedRows(rows, stream_source.MEMORY)
+    found = survey(SplitRows(cached, share, seed, False, sample.add), class_weight, seed, encoding)
+    if not len(sample):
+        raise nothing_held_out(share, rows.name)
+    arrays = found.arrays(sample.block(), rows.name)
+    held_out = ArrayData(*arrays, found.classes, found.encoding)
+    if _fits(found, batch_size):
+        return _in_memory(SplitRows(cached, share, seed, False), found), held_out
+    return StreamData(SplitRows(rows, share, seed, False), found), held_out
 
 
 def split(data: ArrayData, share: float, seed: int) -> tuple[ArrayData, ArrayData]:
-    """Rows in memory without a share of them; and at most `MEASURED` of those kept aside."""
-    drawn = lots(seed).random(len(data.y))
-    aside = drawn < share
-    if not aside.any():
-        raise nothing_aside(share, "X")
-    if len(np.unique(data.y[~aside])) < 2:
-        raise InvalidData(
-            f"validation_fraction={share} leaves rows of one class only to learn from; "
-            "lower it or give more rows."
-        )
-    measured = drawn <= np.sort(drawn[aside])[:MEASURED][-1]
-    train, kept = (
+    """Rows in memory without a share of them; and at most `MEASURED` of those held out."""
+    held_out = Draw(share, seed).held_out(len(data.y))
+    if not held_out.any():
+        raise nothing_held_out(share, "X")
+    what, remedy = f"validation_fraction={share}", "lower it or give more rows"
+    checks.every_class(data.y[~held_out], data.classes, what, remedy)
+    measured = Draw(share, seed).held_out(len(data.y), MEASURED)
+    train, held = (
         data._replace(X=data.X[where], y=data.y[where], weight=data.weight[where])
-        for where in (~aside, measured)
+        for where in (~held_out, measured)
     )
-    return train, kept
+    return train, held
 
 
-def nothing_aside(share: float, name: str) -> InvalidData:
+def nothing_held_out(share: float, name: str) -> InvalidData:
     """The complaint about a share of so few rows that it has none."""
     return InvalidData(
         f"validation_fraction={share} keeps no row of {name} aside; "
@@ -165,26 +168,19 @@ def nothing_aside(share: float, name: str) -> InvalidData:
     )
 
 
-def _data(rows: Rows, found: Survey, batch_size: int) -> Data:
+def _fits(found: Survey, batch_size: int) -> bool:
+    """Whether a batch or the shuffle buffer holds all rows."""
     n_bytes = 8 * found.n_kept * (len(found.scaling.mean) + 3)
-    if found.n_kept > batch_size and n_bytes > stream.MEMORY:
-        return StreamData(rows, found)
-    X, y, weight = [], [], []
+    return found.n_kept <= batch_size or n_bytes <= stream_source.MEMORY
+
+
+def _in_memory(rows: Rows, found: Survey) -> ArrayData:
+    parts = []
     for block in rows.blocks():
-        features, signs, weights = _arrays(found, block, rows)
-        kept = weights > 0
-        X.append(features[kept])
-        y.append(signs[kept])
-        weight.append(weights[kept])
-    if sum(map(len, X)) != found.n_kept:
-        raise changed(rows, found)
-    joined = (np.concatenate(X), np.concatenate(y), np.concatenate(weight))
-    return ArrayData(*joined, found.classes, found.encoding)
-
-
-def _arrays(found: Survey, block: Block, rows: Rows) -> Arrays:
-    """The rows of a block as the survey says they are to be read."""
-    if block.y is None:
-        raise unlabelled(rows)
-    signs = found.signs(block.y, rows.name)
-    return found.features(block.X), signs, found.weights(block, signs)
+        arrays = found.arrays(block, rows.name)
+        kept = arrays[2] > 0
+        parts.append(tuple(array[kept] for array in arrays))
+    if sum(len(y) for _, y, _ in parts) != found.n_kept:
+        raise checks.changed_rows(rows.name, int(found.counts.sum()))
+    X, y, weight = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    return ArrayData(X, y, weight, found.classes, found.encoding)

@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_array
 
-from sepgp import validation
+from sepgp.data import checks
 from sepgp.data.encoding import Encoding, kind, numbers
 from sepgp.data.rows import Rows, arrow, is_table, open_rows
 from sepgp.data.summary import Summary
@@ -164,9 +164,9 @@ def matrix(X: Any, names: tuple[str, ...] | None) -> NDArray[Any]:
         if rows.dtype == object:  # of a table with categories
             rows = rows.astype(np.float64)
     except ValueError:
-        validation.numeric_columns(X)
+        checks.numeric_columns(X)
         raise
-    validation.finite_columns(rows, names)
+    checks.finite_columns(rows, names)
     return rows
 
 

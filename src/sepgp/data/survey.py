@@ -1,7 +1,9 @@
 """The pass over a stream that comes before training: labels, encoding, scaling and a sample."""
 
+import functools
 import hashlib
 import json
+import operator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -9,23 +11,25 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sepgp.data.encoding import Encoding, simple
-from sepgp.data.rows import Block, Rows
+from sepgp.data import checks
+from sepgp.data.encoding import Encoding
+from sepgp.data.rows.base import Block, Rows
+from sepgp.data.sample import Sample
 from sepgp.data.scaling import Floats, Scaling
 from sepgp.data.summary import Levels, Summary
 from sepgp.errors import InvalidData, InvalidParameter
 
-SAMPLE = 20_000
-"""Rows in the sample."""
+Arrays = tuple[NDArray[Any], NDArray[np.int64], Floats]
+"""Features of shape (k, d), class numbers and weights, each of shape (k,)."""
 
 
 class Survey(NamedTuple):
     """What training has to know about a stream before it starts."""
 
     classes: NDArray[Any]
-    """The two labels, sorted."""
+    """The labels, sorted, shape (C,)."""
     class_weight: Floats
-    """A factor on the weight of each class, shape (2,)."""
+    """A factor on the weight of each class, shape (C,)."""
     encoding: Encoding | None
     """None if the rows come as arrays."""
     scaling: Scaling
@@ -36,29 +40,57 @@ class Survey(NamedTuple):
     """Rows of positive weight."""
     total_weight: float
     sample: Block
-    """At most `SAMPLE` rows of positive weight, drawn at random, as they were read."""
+    """Some rows of positive weight, drawn at random, as they were read."""
     digest: str
     """Differs for other labels, counts and sums of the rows; not for another order in a piece."""
 
-    def signs(self, y: NDArray[Any], name: str) -> Floats:
-        """Labels as −1 and 1, shape (b,)."""
-        signs = np.where(y == self.classes[1], 1.0, -1.0)
-        known = (signs > 0) | (y == self.classes[0])
-        if not known.all():
-            raise InvalidData(
-                f"{name} has the label {y[~known].tolist()[0]!r}, but the classes are "
-                f"{self.classes.tolist()}; correct the label or drop the row."
-            )
-        return signs
-
-    def weights(self, block: Block, signs: Floats) -> Floats:
-        """Weights of a block's rows, shape (b,), with those of their classes."""
-        factors: Floats = self.class_weight[(signs > 0).astype(int)]
-        return block.weight * factors
+    def codes(self, y: NDArray[Any] | None, name: str) -> NDArray[np.int64]:
+        """Labels as class numbers 0 … C−1, shape (b,)."""
+        return checks.class_codes(checks.labelled(y, name), self.classes, name)
 
     def features(self, X: pa.Table | NDArray[Any]) -> NDArray[Any]:
         """The features of rows, shape (b, d), not scaled."""
         return X if self.encoding is None else self.encoding.encode(X)
+
+    def arrays(self, block: Block, name: str) -> Arrays:
+        """The rows of a block, with the weights of their classes in theirs."""
+        codes = self.codes(block.y, name)
+        return self.features(block.X), codes, block.weight * self.class_weight[codes]
+
+
+class _Classes:
+    """Rows by their labels: how many, and what the summary of those of positive weight is."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._labels: NDArray[Any] | None = None
+        self.counts: dict[Any, int] = {}
+        self.summaries: dict[Any, Summary] = {}
+
+    def add(self, block: Block) -> None:
+        """Add the rows of a block."""
+        y = checks.labelled(block.y, self._name)
+        found = checks.distinct(y, self._name)
+        known = found if self._labels is None else _union(self._labels, found, self._name)
+        checks.two_classes(known, self._name, sum(self.counts.values()) + len(block))
+        self._labels = known
+        for label in found:
+            where = y == label
+            self.counts[label] = self.counts.get(label, 0) + int(where.sum())
+            where &= block.weight > 0
+            if where.any():
+                part = Summary.of(_filtered(block.X, where), block.weight[where])
+                before = self.summaries.get(label)
+                self.summaries[label] = part if before is None else before + part
+
+    def labels(self) -> NDArray[Any]:
+        """All labels, sorted, shape (C,)."""
+        if self._labels is None:
+            raise InvalidData(f"{self._name} has no rows; give a source that has some.")
+        checks.two_classes(self._labels, self._name)
+        weighted = [code for code, c in enumerate(self._labels) if c in self.summaries]
+        checks.every_class(np.array(weighted, int), self._labels, f"The weight in {self._name}")
+        return self._labels
 
 
 def survey(
@@ -67,122 +99,64 @@ def survey(
     seed: int = 0,
     encoding: Encoding | None = None,
 ) -> Survey:
-    """Go over all rows once. Memory O(d) beside the sample. Cost O(nd).
+    """Go over all rows once. Memory O(Cd) beside the sample. Cost O(nd).
 
     Sums are kept for each class apart, since weights of the classes may depend on how many rows
     they have. `encoding` is the one to use; by default it is made from the rows.
     """
-    summaries: dict[Any, Summary] = {}
-    totals: dict[Any, int] = {}
-    labels: NDArray[Any] | None = None
+    by_class, sample = _Classes(rows.name), Sample(seed)
     counts = np.zeros(rows.n_pieces, dtype=int)
-    sample = Sample(seed)
     for piece in range(rows.n_pieces):
         for block in rows.read(piece):
             if not len(block):
                 continue
-            if block.y is None:
-                raise unlabelled(rows)
-            y, weight = block.y, block.weight
             if encoding is not None and isinstance(block.X, pa.Table):
                 encoding.check(block.X.schema)
                 block = replace(block, X=block.X.select(encoding.columns))
             counts[piece] += len(block)
-            found = distinct(y, rows.name)
-            labels = found if labels is None else _union(labels, found, rows.name)
-            if len(labels) > 2:
-                some = ", ".join(repr(label) for label in labels[:3].tolist())
-                raise InvalidData(
-                    f"Only binary classification is supported, and {rows.name} has "
-                    f"{len(labels):,} labels within its first {counts.sum():,} rows ({some}"
-                    f"{' and others' if len(labels) > 3 else ''}); choose two or merge them."
-                )
-            for label in found:
-                where = y == label
-                totals[label] = totals.get(label, 0) + int(where.sum())
-                where &= weight > 0
-                if where.any():
-                    part = Summary.of(_filtered(block.X, where), weight[where])
-                    summaries[label] = summaries[label] + part if label in summaries else part
+            by_class.add(block)
             sample.add(block)
-    if labels is None:
-        raise InvalidData(f"{rows.name} has no rows; give a source that has some.")
-    if len(labels) < 2:
-        raise InvalidData(
-            f"{rows.name} has rows of one class only ({labels.tolist()[0]!r}); "
-            "a classifier needs rows of two classes."
-        )
-    if len(summaries) < 2:
-        raise InvalidData(
-            f"{rows.name} has rows of both classes, but weights of 0 for all rows of one; "
-            "give both classes positive weight."
-        )
-    factors = _class_weights(class_weight, labels, totals)
-    merged = summaries[labels[0]] * factors[0] + summaries[labels[1]] * factors[1]
+    labels = by_class.labels()
+    summaries = [by_class.summaries[label] for label in labels]
+    factors = _class_weights(class_weight, labels, by_class.counts)
+    total = functools.reduce(operator.add, map(operator.mul, summaries, factors))
     if encoding is None:
-        encoding = merged.encoding()
+        encoding = total.encoding()
     return Survey(
         labels,
         factors,
         encoding,
-        merged.scaling(encoding),
+        total.scaling(encoding),
         counts,
-        merged.count,
-        merged.total,
+        total.count,
+        total.total,
         sample.block(),
         _digest(counts, labels, summaries),
     )
 
 
-def unlabelled(rows: Rows) -> InvalidData:
-    """The complaint about rows without labels."""
-    return InvalidData(
-        f"{rows.name} has no labels; name their column by target, or give blocks (X, y)."
-    )
-
-
-def changed(rows: Rows, survey: Survey) -> InvalidData:
-    """The complaint about rows that are not those of the survey any more."""
-    return InvalidData(
-        f"{rows.name} has not the {survey.counts.sum():,} rows that it had at first, or other "
-        "weights; give the same rows at every reading."
-    )
-
-
-def distinct(y: NDArray[Any], name: str) -> NDArray[Any]:
-    """The different labels among y, shape (b,), sorted."""
-    try:
-        return np.unique(y)
-    except TypeError as error:
-        raise InvalidData(
-            f"{name} has labels that cannot be compared with each other; give all of them one type."
-        ) from error
-
-
 def _union(a: NDArray[Any], b: NDArray[Any], name: str) -> NDArray[Any]:
-    texts = [array.dtype.kind in "OUS" for array in (a, b)]
-    both = [array.astype(object) if any(texts) else array for array in (a, b)]
-    return distinct(np.concatenate(both), name)
+    texts = [labels.dtype.kind in "OUS" for labels in (a, b)]
+    both = [labels.astype(object) if any(texts) else labels for labels in (a, b)]
+    return checks.distinct(np.concatenate(both), name)
 
 
 def _class_weights(
-    given: dict[Any, float] | str | None, labels: NDArray[Any], totals: dict[Any, int]
+    given: dict[Any, float] | str | None, labels: NDArray[Any], counts: dict[Any, int]
 ) -> Floats:
     if given is None:
-        return np.ones(2)
+        return np.ones(len(labels))
     if isinstance(given, str):  # "balanced"
-        return np.array([sum(totals.values()) / (2 * totals[label]) for label in labels])
-    unknown = [label for label in given if label not in totals]
+        n_rows = sum(counts.values())
+        return np.array([n_rows / (len(labels) * counts[label]) for label in labels])
+    unknown = [label for label in given if label not in counts]
     if unknown and not all(label in given for label in labels):
         raise InvalidParameter(
             f"class_weight has a weight for {unknown[0]!r}, but the classes are "
             f"{labels.tolist()}; name the classes as they are in the data."
         )
     factors = np.array([float(given.get(label, 1.0)) for label in labels])
-    if (factors == 0).any():
-        raise InvalidData(
-            "class_weight leaves rows of one class only; give both classes positive weight."
-        )
+    checks.every_class(np.flatnonzero(factors), labels, "class_weight")
     return factors
 
 
@@ -192,66 +166,11 @@ def _filtered(X: pa.Table | NDArray[Any], where: NDArray[np.bool_]) -> Any:
     return np.ascontiguousarray(X[where], np.float64)
 
 
-class Sample:
-    """At most `SAMPLE` rows, those with the smallest of random keys: a uniform sample of a stream.
-
-    Rows of weight zero are left out. `size` is another number of rows.
-    """
-
-    def __init__(self, seed: int, size: int | None = None) -> None:
-        self._size = SAMPLE if size is None else size
-        self._rng = np.random.default_rng((seed, 0))
-        self._keys: list[Floats] = []
-        self._blocks: list[Block] = []
-        self._limit = 1.0
-
-    def add(self, block: Block) -> None:
-        """Let the rows of a block take part."""
-        keys = self._rng.random(len(block))
-        where = np.flatnonzero((keys < self._limit) & (block.weight > 0))
-        if len(where):
-            self._keys.append(keys[where])
-            taken = block.take(where)
-            if isinstance(taken.X, pa.Table):
-                taken = replace(taken, X=simple(taken.X))
-            self._blocks.append(taken)
-        if len(self) > 4 * self._size:
-            self._shrink()
-
-    def __len__(self) -> int:
-        return sum(map(len, self._keys))
-
-    def block(self) -> Block:
-        """The sample of all rows so far, of which there must be some."""
-        self._shrink()
-        return self._blocks[0]
-
-    def _shrink(self) -> None:
-        keys = np.concatenate(self._keys)
-        kept = np.sort(np.argsort(keys)[: self._size])
-        self._blocks = [_joined(self._blocks).take(kept)]
-        self._keys = [keys[kept]]
-        if len(kept) == self._size:
-            self._limit = keys[kept].max()
-
-
-def _joined(blocks: list[Block]) -> Block:
-    """Blocks one after the other as one. Tables are `simple`, so that types differ by null only."""
-    parts = [block.X for block in blocks]
-    X = (
-        pa.concat_tables(parts, promote_options="default")
-        if isinstance(parts[0], pa.Table)
-        else np.concatenate(parts)
-    )
-    y = np.concatenate([block.y for block in blocks if block.y is not None])
-    return Block(X, y, np.concatenate([block.weight for block in blocks]))
-
-
-def _digest(counts: NDArray[np.int_], labels: NDArray[Any], summaries: dict[Any, Summary]) -> str:
+def _digest(counts: NDArray[np.int_], labels: NDArray[Any], summaries: list[Summary]) -> str:
     text: list[Any] = [counts.tolist()]
-    for label in labels:
-        text.append([str(label), summaries[label].total])
-        for part in summaries[label].parts:
+    for label, summary in zip(labels, summaries, strict=True):
+        text.append([str(label), summary.total])
+        for part in summary.parts:
             if isinstance(part, Levels):
                 text.append([part.name, sorted(part.weight.items()), part.missing])
             else:

@@ -28,7 +28,7 @@ class Uncertainty(NamedTuple):
 
 
 def uncertainty(mean: Floats, variance: Floats, p: Floats) -> Uncertainty:
-    """Split the entropy of p = E[Φ(f)] under f ~ N(mean, variance), each of shape (b,). Cost O(b)."""
+    """Split the entropy of p = E[Φ(f)], f ~ N(mean, variance), each of shape (b,). Cost O(b)."""
     starts = range(0, len(mean), CHUNK)
     parts = [_expected_entropy(mean[i : i + CHUNK], variance[i : i + CHUNK]) for i in starts]
     noise = np.concatenate(parts) if parts else np.empty(0)

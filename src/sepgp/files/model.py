@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from sepgp import __version__
-from sepgp.data.batch import aligned
+from sepgp.data.batches import aligned
 from sepgp.data.encoding import encoding_from_json
 from sepgp.data.scaling import Scaling
 from sepgp.data.schema import Schema

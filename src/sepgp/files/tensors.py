@@ -11,7 +11,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from sepgp.data.batch import aligned
+from sepgp.data.batches import aligned
 from sepgp.errors import InvalidData, reason
 from sepgp.files.atomic import replacing
 

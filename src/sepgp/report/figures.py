@@ -1,5 +1,6 @@
 """The figures of the report, each as an SVG drawing."""
 
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -24,7 +25,7 @@ FIRST_RECALL = 0.01
 """Below it precision is that of a handful of rows, and jumps."""
 
 
-def learning_curve(history: dict[str, NDArray[Any]], n_rows: float) -> Plot:
+def learning_curve(history: Mapping[str, NDArray[Any]], n_rows: float) -> Plot:
     """Log evidence per row against the step: every step, and a running mean."""
     kept = np.isfinite(history["log_evidence"]) & ~history["rejected"].astype(bool)
     steps = history["iteration"][kept].astype(float)

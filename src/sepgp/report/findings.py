@@ -7,11 +7,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sepgp.data.encoding import simple
+from sepgp.data import checks
+from sepgp.data.encoding import canonical
 from sepgp.data.rows import Block
 from sepgp.data.rows import Rows as Source
+from sepgp.data.sample import Sample
 from sepgp.data.scaling import Floats
-from sepgp.data.survey import Sample, unlabelled
 from sepgp.errors import InvalidData
 from sepgp.evaluation.metrics import Estimate, metrics
 from sepgp.evaluation.relevance import relevance
@@ -163,17 +164,9 @@ def findings(
 
 def _outcomes(model: Model, source: Source, block: Block) -> NDArray[np.bool_]:
     """Whether rows are of the second class, shape (b,)."""
-    if block.y is None:
-        raise unlabelled(source)
-    outcomes = np.asarray(block.y == model.classes[1], dtype=bool)
-    known = outcomes | (block.y == model.classes[0])
-    if not np.all(known):
-        label = block.y[~np.broadcast_to(known, len(block))].tolist()[0]
-        raise InvalidData(
-            f"{source.name} has the label {label!r}, but the classes of the model are "
-            f"{model.classes.tolist()}; correct the label or drop the row."
-        )
-    return outcomes
+    y = checks.labelled(block.y, source.name)
+    codes = checks.class_codes(y, model.classes, source.name, the="classes of the model")
+    return np.asarray(codes == 1)
 
 
 def _check_width(model: Model, source: Source, block: Block) -> None:
@@ -191,7 +184,7 @@ def _first(
     """The `SHOWN` rows with the largest keys, of a block and of those found before."""
     rows = rows.take(np.argsort(-key(rows.parts), kind="stable")[:SHOWN])
     if isinstance(rows.X, pa.Table):
-        rows = rows._replace(X=simple(rows.X))
+        rows = rows._replace(X=canonical(rows.X))
     if before is not None:
         rows = before.plus(rows)
     return rows.take(np.argsort(-key(rows.parts), kind="stable")[:SHOWN])

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from sepgp.data.batch import Source
+from sepgp.data.batches import Source
 from sepgp.data.inputs import TrainingData
 from sepgp.errors import InvalidData, InvalidParameter
 from sepgp.gp.hyperparameters import Hyperparameters

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 
-from sepgp.data.batch import Source
+from sepgp.data.batches import Source
 from sepgp.gp.natural import Natural
 from sepgp.inference.evidence import Info
 from sepgp.training.checkpoint import Checkpoint

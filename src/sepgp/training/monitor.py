@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sepgp.data.batch import Source
+from sepgp.data.batches import Source
 from sepgp.gp.hyperparameters import Hyperparameters
 from sepgp.gp.natural import Natural
 from sepgp.gp.predictor import Predictor, predict, predictor
@@ -85,5 +85,5 @@ class Monitor:
             latent = predict(folded, kernel(Z, X), kernel.diag(X))
             mean, variance, w = (part.double().cpu().numpy() for part in (*latent, weight))
             log_p = self._likelihood.log_probabilities(mean, variance)
-            total -= float(w @ log_p[np.arange(len(y)), y.long().cpu().numpy()])
+            total -= float(w @ log_p[np.arange(len(y)), y.cpu().numpy()])
         return total / self._total

@@ -42,6 +42,10 @@ class Replay(NamedTuple):
     weight: Floats
     key: Floats
 
+    def take(self, where: NDArray[Any]) -> "Replay":
+        """The rows at these places."""
+        return Replay(self.X[where], self.y[where], self.weight[where], self.key[where])
+
 
 def learn(
     model: Model | None,
@@ -118,13 +122,12 @@ def extended(
     """The rows to see again after a new block. Cost O(kd)."""
     rows = Replay(data.X, data.y, data.weight, random.uniform(size=len(data.y)))
     if replay is not None:
-        stays = random.uniform(size=len(replay.y)) < forgetting
-        pairs = zip(replay, rows, strict=True)
-        X, y, weight, key = (np.concatenate([old[stays], new]) for old, new in pairs)
+        stay = replay.take(random.uniform(size=len(replay.y)) < forgetting)
+        pairs = zip(stay, rows, strict=True)
+        X, y, weight, key = (np.concatenate([old, new]) for old, new in pairs)
         rows = Replay(X, y, weight, key)
     kept = np.sort(np.argsort(rows.key)[:REPLAYED])
-    X, y, weight, key = (part[kept] for part in rows)
-    return Replay(X, y, weight, key)
+    return rows.take(kept)
 
 
 def with_replay(replay: Replay | None, data: ArrayData) -> ArrayData:

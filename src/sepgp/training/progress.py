@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from sepgp.data.batch import Source
+from sepgp.data.batches import Source
 from sepgp.training.record import Record
 from sepgp.training.schedule import Schedule
 

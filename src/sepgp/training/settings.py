@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
-from sepgp.data.batch import MINIBATCH
+from sepgp.data.batches import MINIBATCH
 from sepgp.errors import InvalidParameter
 from sepgp.gp.kernels import AUTO, KERNELS, Kernel
 from sepgp.inference.method import METHODS

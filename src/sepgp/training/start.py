@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sepgp.data.batch import Source, aligned
+from sepgp.data.batches import Source, aligned
 from sepgp.data.prepared import Data
 from sepgp.data.scaling import Floats, Scaling, identity
 from sepgp.data.schema import Schema

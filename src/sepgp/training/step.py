@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from sepgp.data.batch import Batch
+from sepgp.data.batches import Batch
 from sepgp.gp.direct import direct
 from sepgp.gp.fitc import FITC
 from sepgp.gp.hyperparameters import Hyperparameters, pull_back

@@ -8,11 +8,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from sepgp.data.ahead import read_ahead
-from sepgp.data.batch import Batch, aligned
-from sepgp.data.rows import Block, Rows
-from sepgp.data.scaling import Floats, Scaling
-from sepgp.data.survey import Survey, changed, unlabelled
+from sepgp.data import checks
+from sepgp.data.batches import Batch, aligned
+from sepgp.data.prefetch import prefetch
+from sepgp.data.rows.base import Block, Rows
+from sepgp.data.scaling import Scaling
+from sepgp.data.survey import Survey
 
 MEMORY = 64 * 2**20
 """Bytes of the shuffle buffer. Rows that fit into it altogether are trained as an array."""
@@ -55,7 +56,7 @@ class _Shuffled(NamedTuple):
     """Rows on their way through the buffer."""
 
     X: NDArray[Any]
-    y: NDArray[Any]
+    y: NDArray[np.int64]
     weight: NDArray[Any]
     rows: NDArray[np.int64]
 
@@ -66,7 +67,7 @@ class _Buffer:
     def __init__(self, size: int, n_features: int, dtype: type) -> None:
         self._store = _Shuffled(
             np.empty((size, n_features), dtype),
-            np.empty(size, dtype),
+            np.empty(size, np.int64),
             np.empty(size, dtype),
             np.empty(size, np.int64),
         )
@@ -138,7 +139,7 @@ class StreamSource:
 
     def batches(self, start: int = 0) -> Generator[Batch]:
         """Batches without end, from batch number `start` on."""
-        return read_ahead(self._batches(start), AHEAD)
+        return prefetch(self._batches(start), AHEAD)
 
     def _batches(self, start: int) -> Generator[Batch]:
         epoch, skip = divmod(start, self.batches_per_epoch)
@@ -146,10 +147,8 @@ class StreamSource:
         while True:
             for taken in islice(self._epoch(epoch, buffer), skip, None):
                 X, y, weight, rows = (torch.from_numpy(part) for part in taken)
-                X, y, weight = (
-                    aligned(part.to(self._device, self._dtype)) for part in (X, y, weight)
-                )
-                yield Batch(X, y, weight, rows)
+                X, weight = (aligned(part.to(self._device, self._dtype)) for part in (X, weight))
+                yield Batch(X, aligned(y.to(self._device)), weight, rows)
             epoch, skip = epoch + 1, 0
 
     def _epoch(self, epoch: int, buffer: _Buffer) -> Iterator[_Shuffled]:
@@ -164,10 +163,10 @@ class StreamSource:
             while buffer.count < wanted and (block := next(blocks, None)) is not None:
                 buffer.add(block)
             if buffer.count < size:
-                raise changed(self._rows, self._survey)
+                raise checks.changed_rows(self._rows.name, self.n_rows)
             yield buffer.take(rng.choice(buffer.count, size, replace=False, shuffle=False))
         if buffer.count or next(blocks, None) is not None:
-            raise changed(self._rows, self._survey)
+            raise checks.changed_rows(self._rows.name, self.n_rows)
 
     def _mixed(self, rng: np.random.Generator) -> Iterator[_Shuffled]:
         """All rows, in blocks from all parts of the stream in turn."""
@@ -194,15 +193,11 @@ class StreamSource:
                 if position == end:
                     break
             if position < end:
-                raise changed(self._rows, self._survey)
+                raise checks.changed_rows(self._rows.name, self.n_rows)
 
     def _prepared(self, block: Block, numbers: NDArray[np.int64]) -> _Shuffled:
-        if block.y is None:
-            raise unlabelled(self._rows)
-        signs = self._survey.signs(block.y, self._rows.name)
-        weight = self._survey.weights(block, signs)
-        X: Floats = self._scaling.apply(self._survey.features(block.X))
+        X, y, weight = self._survey.arrays(block, self._rows.name)
         kept = weight > 0
         if not kept.all():
-            X, signs, weight, numbers = X[kept], signs[kept], weight[kept], numbers[kept]
-        return _Shuffled(X, signs, weight, numbers)
+            X, y, weight, numbers = X[kept], y[kept], weight[kept], numbers[kept]
+        return _Shuffled(self._scaling.apply(X), y, weight, numbers)

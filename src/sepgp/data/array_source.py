@@ -8,18 +8,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sepgp.data.batch import Batch, aligned
+from sepgp.data.batches import Batch, aligned
 from sepgp.data.scaling import Floats, Scaling
-
-
-def merged(X: NDArray[Any], y: Floats, weight: Floats) -> tuple[NDArray[Any], Floats, Floats]:
-    """Equal rows of equal label as one row that has their total weight, in sorted order.
-
-    So a row of weight w and w copies of it are the same numbers, in whatever order they come.
-    """
-    table = np.column_stack([X.astype(np.float64), y])
-    _, first, group = np.unique(table, axis=0, return_index=True, return_inverse=True)
-    return X[first], y[first], np.bincount(group.ravel(), weight).astype(np.float64)
 
 
 class ArraySource:
@@ -30,7 +20,7 @@ class ArraySource:
     X : array of shape (n, d)
         Kept as it is; every batch is scaled when it is taken.
     y : array of shape (n,)
-        Labels −1 and 1.
+        Class numbers 0 … C−1.
     weight : array of shape (n,)
         Non-negative; rows of weight zero should be left out by the caller.
     scaling : Scaling
@@ -46,7 +36,7 @@ class ArraySource:
     def __init__(
         self,
         X: NDArray[np.generic],
-        y: Floats,
+        y: NDArray[np.int64],
         weight: Floats,
         scaling: Scaling,
         batch_size: int,
@@ -78,11 +68,11 @@ class ArraySource:
     def _batch(self, rows: NDArray[np.int_] | None) -> Batch:
         X, y, weight = (a if rows is None else a[rows] for a in self._arrays)
         return Batch(
-            self._tensor(self._scaling.apply(X)),
-            self._tensor(y),
-            self._tensor(weight),
+            self._tensor(self._scaling.apply(X), self._dtype),
+            self._tensor(y, torch.int64),
+            self._tensor(weight, self._dtype),
             None if rows is None else torch.from_numpy(rows),
         )
 
-    def _tensor(self, array: NDArray[Any]) -> Tensor:
-        return aligned(torch.as_tensor(array).to(self._device, self._dtype))
+    def _tensor(self, array: NDArray[Any], dtype: torch.dtype) -> Tensor:
+        return aligned(torch.as_tensor(array).to(self._device, dtype))

@@ -1,4 +1,4 @@
-"""A batch of rows on its way from a source to a training step."""
+"""Batches of rows on their way to a training step, and what gives them."""
 
 from collections.abc import Generator
 from typing import NamedTuple, Protocol
@@ -7,18 +7,7 @@ from torch import Tensor
 
 MINIBATCH = 2000
 """Rows in a batch, unless told otherwise; a set of no more rows is one batch."""
-
-
 ALIGNMENT = 64
-
-
-def aligned(tensor: Tensor) -> Tensor:
-    """The tensor at an address where torch would have put it.
-
-    Matrix products round differently for other addresses, and NumPy's memory, or a file's, may lie
-    anywhere: then a run could not be repeated bit for bit.
-    """
-    return tensor if tensor.data_ptr() % ALIGNMENT == 0 else tensor.clone()
 
 
 class Batch(NamedTuple):
@@ -27,7 +16,7 @@ class Batch(NamedTuple):
     X: Tensor
     """Features, shape (b, d)."""
     y: Tensor
-    """Class numbers 0 … C−1, shape (b,)."""
+    """Class numbers 0 … C−1, int64, shape (b,)."""
     weight: Tensor
     """Shape (b,)."""
     rows: Tensor | None
@@ -44,3 +33,12 @@ class Source(Protocol):
     def batches(self, start: int = 0) -> Generator[Batch]:
         """Batches without end, from batch number `start` on."""
         ...
+
+
+def aligned(tensor: Tensor) -> Tensor:
+    """The tensor at an address where torch would have put it.
+
+    Matrix products round differently for other addresses, and NumPy's memory, or a file's, may lie
+    anywhere: then a run could not be repeated bit for bit.
+    """
+    return tensor if tensor.data_ptr() % ALIGNMENT == 0 else tensor.clone()

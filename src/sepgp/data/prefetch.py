@@ -1,4 +1,4 @@
-"""Reading ahead of the one who works on what was read."""
+"""Making items ahead of the one who works on them."""
 
 import threading
 from collections.abc import Generator
@@ -9,7 +9,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def read_ahead(items: Generator[T], depth: int) -> Generator[T]:
+def prefetch(items: Generator[T], depth: int) -> Generator[T]:
     """The same items, made by a thread that keeps up to `depth` of them waiting.
 
     An exception in the thread is raised here, after the items before it. The thread ends, and

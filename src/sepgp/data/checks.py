@@ -1,0 +1,205 @@
+"""Checks of data: one sentence that names the input, the fault and the remedy."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sepgp.data.scaling import Floats
+from sepgp.errors import InvalidData
+
+# --- rows and columns -----------------------------------------------------------------------
+
+
+def unique_names(names: Sequence[str], what: str) -> None:
+    """Refuse names of columns that come twice."""
+    twice = [column for column, count in Counter(names).items() if count > 1]
+    if twice:
+        raise InvalidData(f"{what} has several columns {twice[0]!r}; give each its own name.")
+
+
+def matrix(rows: Any, what: str) -> NDArray[Any]:
+    """Rows of finite numbers as an array of shape (b, d)."""
+    X: NDArray[Any] = np.asarray(rows)
+    if X.ndim != 2 or X.dtype.kind not in "biuf":
+        raise InvalidData(
+            f"{what} has rows of shape {X.shape} and type {X.dtype}; "
+            "give arrays of numbers of shape (rows, features), or tables."
+        )
+    finite_columns(X, None, what)
+    return X
+
+
+def finite_columns(X: NDArray[Any], names: Sequence[str] | None, what: str = "X") -> None:
+    """Refuse rows X, shape (n, d), with NaN or infinity, and name the first column that has any."""
+    if X.dtype.kind != "f":
+        return
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(X.sum(dtype=np.float64)):
+            return
+    bad = ~np.isfinite(X)
+    if not bad.any():  # the sum itself overflowed
+        return
+    column = int(np.argmax(bad.any(0)))
+    value = "NaN" if np.isnan(X[:, column]).any() else "infinity (inf)"
+    name = f"{column}" if names is None else f"{names[column]!r}"
+    raise InvalidData(
+        f"{what} contains {value} in column {name} ({int(bad[:, column].sum())} of {len(X)} rows); "
+        "impute these values or drop the rows."
+    )
+
+
+def numeric_columns(X: Any) -> None:
+    """Refuse rows X, shape (n, d), with a column of anything but numbers, and name it."""
+    columns = X.items() if hasattr(X, "items") else enumerate(np.asarray(X, dtype=object).T)
+    for name, values in columns:
+        try:
+            np.asarray(values, dtype=np.float64)
+        except TypeError:  # scikit-learn says it better
+            continue
+        except ValueError:
+            raise InvalidData(
+                f"X contains text or other values that are not numbers in column {name!r}; "
+                "drop the column or encode it, as sklearn.preprocessing.OneHotEncoder does."
+            ) from None
+
+
+def one_per_row(values: NDArray[Any], n_rows: int, what: str) -> None:
+    """Refuse values of another shape than (n,)."""
+    if values.shape != (n_rows,):
+        count = f"{len(values)} values" if values.ndim == 1 else f"values of shape {values.shape}"
+        raise InvalidData(f"{what} has {count} but X has {n_rows} rows; give one value per row.")
+
+
+def changed_rows(what: str, n_rows: int) -> InvalidData:
+    """The complaint about rows that are not the same at every reading."""
+    return InvalidData(
+        f"{what} has not the {n_rows:,} rows that it had at first, or other weights; "
+        "give the same rows at every reading."
+    )
+
+
+# --- weights --------------------------------------------------------------------------------
+
+
+def weights(values: Any, n_rows: int, what: str = "sample_weight") -> Floats:
+    """The weights of n rows, each finite and at least 0, as an array of shape (n,)."""
+    try:
+        weight = np.array(values, dtype=np.float64)
+    except (ValueError, TypeError) as error:
+        message = f"{what} has weights that are not numbers; convert them."
+        raise InvalidData(message) from error
+    one_per_row(weight, n_rows, what)
+    if not np.isfinite(weight).all() or (weight < 0).any():
+        raise InvalidData(
+            f"{what} has a value that is negative, missing, NaN or infinite; "
+            "give a weight of at least 0 for every row."
+        )
+    return weight
+
+
+def every_class(
+    codes: NDArray[np.int64],
+    classes: NDArray[Any],
+    what: str,
+    remedy: str = "give every class positive weight",
+) -> None:
+    """Refuse what leaves rows of these class numbers, unless every class is among them."""
+    missing = np.setdiff1d(np.arange(len(classes)), codes)
+    if len(missing):
+        raise InvalidData(
+            f"{what} leaves no row of class {classes[missing].tolist()[0]!r}; {remedy}."
+        )
+
+
+# --- labels ---------------------------------------------------------------------------------
+
+
+def labels(values: Any, n_rows: int, what: str = "y") -> NDArray[Any]:
+    """The labels of n rows, none missing or infinite, as an array of shape (n,)."""
+    y: NDArray[Any] = np.asarray(values)
+    one_per_row(y, n_rows, what)
+    missing = y != y if y.dtype.kind in "fO" else np.zeros(len(y), bool)
+    if y.dtype == object:
+        missing = missing | (y == None)  # noqa: E711
+    no_missing_labels(int(np.sum(missing)), what)
+    if y.dtype.kind == "f" and np.isinf(y).any():
+        raise InvalidData(f"{what} contains infinity (inf); drop the rows that have no label.")
+    return y
+
+
+def no_missing_labels(n_missing: int, what: str) -> None:
+    """Refuse rows some of which have no label."""
+    if n_missing:
+        raise InvalidData(
+            f"{what} has no label in {n_missing} rows; drop the rows that have no label."
+        )
+
+
+def labelled(y: NDArray[Any] | None, what: str) -> NDArray[Any]:
+    """The labels of a block, which must have some."""
+    if y is None:
+        raise InvalidData(
+            f"{what} has no labels; name their column by target, or give blocks (X, y)."
+        )
+    return y
+
+
+def distinct(y: NDArray[Any], what: str) -> NDArray[Any]:
+    """The different labels among y, shape (b,), sorted."""
+    try:
+        return np.unique(y)
+    except TypeError as error:
+        raise InvalidData(
+            f"{what} has labels that cannot be compared with each other; give all of them one type."
+        ) from error
+
+
+def two_classes(classes: NDArray[Any], what: str = "y", read: int | None = None) -> None:
+    """Refuse another number of distinct labels than two.
+
+    `read` is the number of rows that the labels are from if more will come; then there may be
+    fewer than two yet.
+    """
+    if len(classes) > 2 and read is None:
+        raise InvalidData(
+            "Only binary classification is supported. The type of the target is multiclass: "
+            f"{what} has {len(classes)} classes; wrap the classifier in "
+            "sklearn.multiclass.OneVsRestClassifier, or choose two classes."
+        )
+    if len(classes) > 2:
+        some = ", ".join(repr(label) for label in classes[:3].tolist())
+        raise InvalidData(
+            f"Only binary classification is supported, and {what} has {len(classes):,} labels "
+            f"within its first {read:,} rows ({some}{' and others' if len(classes) > 3 else ''}); "
+            "choose two or merge them."
+        )
+    if read is None and not len(classes):
+        raise InvalidData(f"{what} is empty; name the two classes that y may contain.")
+    if read is None and len(classes) < 2:
+        raise InvalidData(
+            f"{what} contains one class only ({classes.tolist()[0]!r}); "
+            "a classifier needs rows of two classes."
+        )
+
+
+def class_codes(
+    y: NDArray[Any],
+    classes: NDArray[Any],
+    what: str = "y",
+    the: str = "classes",
+    remedy: str = "correct the label or drop the row",
+) -> NDArray[np.int64]:
+    """Labels y, shape (b,), as their places among the classes, shape (C,). Cost O(bC)."""
+    codes = np.full(len(y), -1, np.int64)
+    for code, label in enumerate(classes):
+        codes[y == label] = code
+    unknown = codes < 0
+    if unknown.any():
+        raise InvalidData(
+            f"{what} has the label {y[unknown].tolist()[0]!r}, but the {the} are "
+            f"{classes.tolist()}; {remedy}."
+        )
+    return codes

@@ -1,0 +1,77 @@
+"""Where rows come from: `open_rows`, and one module for each kind of source."""
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from sepgp.data.rows.array import ArrayRows
+from sepgp.data.rows.base import Block, Rows
+from sepgp.data.rows.csv import CSVRows
+from sepgp.data.rows.files import are_csv, find_files
+from sepgp.data.rows.function import CallableRows
+from sepgp.data.rows.hive import keys_above
+from sepgp.data.rows.parquet import ParquetRows
+from sepgp.data.rows.table import TableRows, arrow, is_table
+from sepgp.errors import InvalidData, InvalidParameter
+
+__all__ = [
+    "ArrayRows",
+    "Block",
+    "CSVRows",
+    "CallableRows",
+    "ParquetRows",
+    "Rows",
+    "TableRows",
+    "arrow",
+    "is_table",
+    "open_rows",
+]
+
+
+def open_rows(
+    data: Any,
+    target: str | None = None,
+    columns: Sequence[str] | None = None,
+    weight: str | None = None,
+) -> Rows:
+    """Rows from whatever holds them.
+
+    Parameters
+    ----------
+    data : path, table, callable or Rows
+        A Parquet or CSV file, a folder of them (with hive partitions, `year=2008/`, as columns), a
+        pattern such as "flights/*.parquet", a table in memory (pandas, polars, pyarrow), or a
+        function that returns an iterator of blocks: see `CallableRows`.
+    target : str, optional
+        The column that holds the labels.
+    columns : list of str, optional
+        The columns to learn from; all but `target` and `weight` when not given.
+    weight : str, optional
+        The column that holds the weights of the rows.
+    """
+    if isinstance(data, Rows):
+        if (target, columns, weight) != (None, None, None):
+            raise InvalidParameter(
+                "target, columns and weight belong to open_rows(...) when X was opened by it; "
+                "name them there."
+            )
+        return data
+    if isinstance(data, str | os.PathLike):
+        path = os.fspath(data)
+        files = find_files(path)
+        if are_csv(files, path):
+            return CSVRows(files, target, columns, weight)
+        return ParquetRows(files, target, columns, weight, keys_above(path))
+    if is_table(data):
+        return TableRows(data, target, columns, weight)
+    if callable(data):
+        return CallableRows(data, target, columns, weight)
+    if isinstance(data, Iterator):
+        raise InvalidData(
+            f"X is a {type(data).__name__}, which can be read only once; "
+            "give a function that returns a fresh one."
+        )
+    raise InvalidData(
+        f"X is a {type(data).__name__}; give an array, a table, a path or a function that returns "
+        "an iterator of blocks."
+    )

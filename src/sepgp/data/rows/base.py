@@ -1,0 +1,181 @@
+"""Rows that lie somewhere, in memory or not, as pieces that are read block by block."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from sepgp.data import checks
+from sepgp.data.encoding import decoded
+from sepgp.data.scaling import Floats
+from sepgp.errors import InvalidData, InvalidParameter
+
+BLOCK = 65_536
+"""Rows that are read at a time, unless told otherwise."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """b rows as they were read: neither encoded nor scaled."""
+
+    X: pa.Table | NDArray[Any]
+    """The columns that become features, or an array of shape (b, d)."""
+    y: NDArray[Any] | None
+    """Labels, shape (b,); None where there are none."""
+    weight: Floats
+    """Shape (b,)."""
+
+    def __len__(self) -> int:
+        return len(self.weight)
+
+    @property
+    def n_bytes(self) -> int:
+        """The memory that the rows take."""
+        return int(self.X.nbytes + self.weight.nbytes + (0 if self.y is None else self.y.nbytes))
+
+    def cut(self, begin: int, end: int) -> "Block":
+        """The rows from `begin` up to `end`."""
+        part = slice(begin, end)
+        return Block(self.X[part], None if self.y is None else self.y[part], self.weight[part])
+
+    def take(self, where: NDArray[np.int_]) -> "Block":
+        """The rows of these numbers."""
+        X = self.X.take(where) if isinstance(self.X, pa.Table) else self.X[where]
+        return Block(X, None if self.y is None else self.y[where], self.weight[where])
+
+
+class Rows(ABC):
+    """Rows in pieces that can be read in any order, each from its beginning.
+
+    A subclass reads one kind of file or object. `open_rows` makes the one that fits.
+    """
+
+    name: str
+    """What messages call it."""
+    schema: pa.Schema | None = None
+    """The columns that become features; None if the rows come as arrays."""
+    n_pieces: int
+    splittable = True
+    """Whether several readers may go over one piece at the same time."""
+
+    @abstractmethod
+    def read(self, piece: int, skip: int = 0, size: int = BLOCK) -> Iterator[Block]:
+        """Blocks of at most `size` rows of a piece, from its row number `skip` on."""
+
+    def blocks(self, size: int = BLOCK) -> Iterator[Block]:
+        """All rows in their own order."""
+        for piece in range(self.n_pieces):
+            yield from self.read(piece, size=size)
+
+
+def cuts(first: int, skip: int, end: int, size: int) -> Iterator[slice]:
+    """Rows from `first + skip` to `end`, cut at multiples of `size` from `first` on.
+
+    So the cuts of a piece are the same wherever its reading begins.
+    """
+    begin = first + skip
+    while begin < end:
+        cut = min(begin + size - (begin - first) % size, end)
+        yield slice(begin, cut)
+        begin = cut
+
+
+def cut_blocks(blocks: Iterable[Block], skip: int, size: int = BLOCK) -> Iterator[Block]:
+    """The rows of some blocks from row number `skip` on, in blocks of at most `size` rows."""
+    for block in blocks:
+        passed = min(skip, len(block))
+        skip -= passed
+        for begin in range(passed, len(block), size):
+            yield block.cut(begin, min(begin + size, len(block)))
+
+
+class RowsInMemory(Rows):
+    """Rows that can be cut anywhere at no cost; a piece is a run of `BLOCK` rows."""
+
+    name = "X"
+
+    def __init__(self, n_rows: int) -> None:
+        self._n_rows = n_rows
+        self.n_pieces = max(1, -(-n_rows // BLOCK))
+
+    def read(self, piece: int, skip: int = 0, size: int = BLOCK) -> Iterator[Block]:
+        """Blocks of a run of rows."""
+        first = piece * BLOCK
+        for part in cuts(first, skip, min(first + BLOCK, self._n_rows), size):
+            yield self._block(part)
+
+    @abstractmethod
+    def _block(self, part: slice) -> Block: ...
+
+
+class Columns(NamedTuple):
+    """Which columns of a table are features, which one is the label and which the weight."""
+
+    features: tuple[str, ...]
+    target: str | None
+    weight: str | None
+
+    @property
+    def all(self) -> list[str]:
+        """Every column that has to be read."""
+        others = (c for c in (self.target, self.weight) if c is not None)
+        return list(dict.fromkeys((*self.features, *others)))
+
+    def block(self, table: pa.Table, name: str) -> Block:
+        """The rows of a table that has these columns."""
+        y, weight = None, np.ones(len(table))
+        if self.target is not None:
+            y = _labels(table[self.target], f"{name} in column {self.target!r}")
+        if self.weight is not None:
+            values: Any = table[self.weight]
+            try:
+                values = values.cast(pa.float64(), safe=False)
+            except pa.ArrowException:
+                values = values.to_pylist()
+            weight = checks.weights(values, len(table), f"{name} in column {self.weight!r}")
+        return Block(table.select(self.features), y, weight)
+
+
+def choose_columns(
+    names: Sequence[str],
+    name: str,
+    target: str | None,
+    columns: Sequence[str] | None,
+    weight: str | None,
+) -> Columns:
+    """The columns to read from a table that has columns of these names."""
+    checks.unique_names(names, name)
+    if isinstance(columns, str):
+        raise InvalidParameter(f"columns={columns!r} is text; give a list of column names.")
+    features = tuple(c for c in names if c not in (target, weight))
+    if columns is not None:
+        features = tuple(columns)
+        checks.unique_names(features, "columns")
+    for column in (*features, target, weight):
+        if column is not None and column not in names:
+            known = ", ".join(map(repr, names[:8])) + (" or another" if len(names) > 8 else "")
+            raise InvalidData(
+                f"{name} has no column {column!r}; add it, or name one that it has ({known})."
+            )
+    if not features:
+        raise InvalidData(f"{name} has no column to learn from besides the target; add some.")
+    if target in features:
+        raise InvalidParameter(f"columns contains the target {target!r}; leave it out.")
+    return Columns(features, target, weight)
+
+
+def _labels(column: pa.ChunkedArray, what: str) -> NDArray[Any]:
+    """A column of labels as an array of shape (b,)."""
+    column = decoded(column)
+    checks.no_missing_labels(column.null_count, what)
+    if any(f(column.type) for f in (pa.types.is_string, pa.types.is_large_string)):
+        # Every text once, as an object that all its rows share.
+        coded = pc.dictionary_encode(column).combine_chunks()
+        levels = np.array(coded.dictionary.to_pylist(), dtype=object)
+        return np.asarray(levels[coded.indices.to_numpy()] if len(levels) else levels)
+    return checks.labels(column.to_numpy(), len(column), what)

@@ -1,0 +1,144 @@
+"""Rows in CSV files."""
+
+import csv
+import os
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+
+from sepgp.data.rows.base import BLOCK, Block, Columns, Rows, choose_columns, cuts
+from sepgp.data.rows.files import name_of, reading
+from sepgp.errors import InvalidData
+
+PIECE = 4 * 2**20
+"""Bytes of a file that are read at a time."""
+SECONDS, NANOSECONDS = pa.timestamp("s"), pa.timestamp("ns")
+"""The types that Arrow finds for times."""
+
+
+class CSVRows(Rows):
+    """Rows of CSV files; a piece is a run of whole lines.
+
+    Every file has a header line. Values may be quoted but not contain line ends; empty values and
+    those that Arrow takes for null, such as NA, are missing. Types are those of the beginning,
+    the middle and the end of the first file. Where commas do not separate values, they may stand
+    for decimal points.
+    """
+
+    def __init__(
+        self,
+        files: Sequence[str],
+        target: str | None = None,
+        columns: Sequence[str] | None = None,
+        weight: str | None = None,
+    ) -> None:
+        self.name = name_of(files)
+        self._pieces: list[tuple[str, int, int]] = []
+        self._headers: dict[str, list[str]] = {}
+        self._delimiters: dict[str, str] = {}
+        for path in files:
+            with reading(path):
+                self._cut(path)
+        if not self._pieces:
+            raise InvalidData(f"{self.name} has no rows; give a file that has some.")
+        self._columns: Columns = choose_columns(
+            self._headers[files[0]], files[0], target, columns, weight
+        )
+        for path in files:
+            for column in self._columns.all:
+                if column not in self._headers[path]:
+                    raise InvalidData(
+                        f"{path} has no column {column!r}, which {files[0]} has; give all files "
+                        "the same columns."
+                    )
+        self.n_pieces = len(self._pieces)
+        self._decimal_point = "."
+        self._types = self._infer()
+        if self._delimiters[files[0]] != ",":
+            self._try_decimal_commas()
+        self.schema = pa.schema([(c, self._types[c]) for c in self._columns.features])
+
+    def _cut(self, path: str) -> None:
+        """Note the header of a file and where its pieces begin and end."""
+        with open(path, "rb") as file:
+            header = file.readline().decode("utf-8-sig", errors="replace")
+            delimiter = max(",;\t|", key=header.count)
+            names = next(csv.reader([header], delimiter=delimiter), [])
+            self._headers[path] = [name.strip() for name in names]
+            self._delimiters[path] = delimiter
+            begin, end = file.tell(), os.path.getsize(path)
+            while begin < end:
+                file.seek(min(begin + PIECE, end))
+                file.readline()
+                self._pieces.append((path, begin, file.tell()))
+                begin = file.tell()
+
+    def _infer(self) -> dict[str, pa.DataType]:
+        path = self._pieces[0][0]
+        mine = [i for i, piece in enumerate(self._pieces) if piece[0] == path]
+        types: dict[str, pa.DataType] = {}
+        for piece in sorted({mine[0], mine[len(mine) // 2], mine[-1]}):
+            found = self._parse(piece, None).schema
+            for name in self._columns.all:
+                types[name] = _common(types.get(name, pa.null()), found.field(name).type)
+        for name in self._columns.features:
+            if pa.types.is_binary(types[name]):
+                raise InvalidData(
+                    f"{path} has text in column {name!r} that is not UTF-8; convert the file."
+                )
+            if pa.types.is_integer(types[name]) or pa.types.is_null(types[name]):
+                types[name] = pa.float64()
+        return types
+
+    def _try_decimal_commas(self) -> None:
+        """Take commas for decimal points if that makes more columns of numbers."""
+        before = self._types
+        self._decimal_point = ","
+        self._types = self._infer()
+        if _count_numbers(self._types) <= _count_numbers(before):
+            self._decimal_point, self._types = ".", before
+
+    def _parse(self, piece: int, types: dict[str, pa.DataType] | None) -> pa.Table:
+        path, begin, end = self._pieces[piece]
+        with reading(path):
+            with open(path, "rb") as file:
+                file.seek(begin)
+                content = file.read(end - begin)
+            # In one block, so that types are found from all lines.
+            return pa_csv.read_csv(
+                pa.BufferReader(content),
+                pa_csv.ReadOptions(
+                    use_threads=False, column_names=self._headers[path], block_size=len(content)
+                ),
+                pa_csv.ParseOptions(delimiter=self._delimiters[path]),
+                pa_csv.ConvertOptions(
+                    column_types=types,
+                    include_columns=self._columns.all,
+                    strings_can_be_null=True,
+                    decimal_point=self._decimal_point,
+                ),
+            )
+
+    def read(self, piece: int, skip: int = 0, size: int = BLOCK) -> Iterator[Block]:
+        """Blocks of a run of lines."""
+        table = self._parse(piece, self._types)
+        for part in cuts(0, skip, len(table), size):
+            yield self._columns.block(table[part], self._pieces[piece][0])
+
+
+def _count_numbers(types: dict[str, pa.DataType]) -> int:
+    return sum(pa.types.is_integer(t) or pa.types.is_floating(t) for t in types.values())
+
+
+def _common(a: pa.DataType, b: pa.DataType) -> pa.DataType:
+    """The type that holds values of both types."""
+    if a == b or pa.types.is_null(b):
+        return a
+    if pa.types.is_null(a):
+        return b
+    if all(pa.types.is_integer(t) or pa.types.is_floating(t) for t in (a, b)):
+        return pa.float64()
+    if all(pa.types.is_date(t) or t in (SECONDS, NANOSECONDS) for t in (a, b)):
+        return NANOSECONDS
+    return pa.string()

@@ -1,0 +1,76 @@
+"""Files of rows: where they are, and what is said of one that cannot be read."""
+
+import csv
+import glob
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+
+from sepgp.errors import InvalidData, reason
+
+PARQUET, CSV = (".parquet", ".pq"), (".csv", ".tsv")
+COMPRESSED = (".gz", ".bz2", ".zip", ".xz", ".zst")
+
+
+def find_files(path: str) -> list[str]:
+    """A file, all data files in a folder and the folders in it, or those of a pattern of paths."""
+    if os.path.isfile(path):
+        return [path]
+    if os.path.isdir(path):
+        return _inside(path)
+    matches = sorted(glob.glob(path, recursive=True))
+    if files := [match for match in matches if os.path.isfile(match)]:
+        return files
+    if not matches:
+        raise InvalidData(f"There is no file {path!r}; check the path or the pattern.")
+    return [file for folder in matches for file in _inside(folder)]
+
+
+def _inside(folder: str) -> list[str]:
+    """All data files in a folder and the folders in it, but for hidden ones and those with _."""
+    inside = sorted(p for p in Path(folder).rglob("*") if p.is_file())
+    visible = [
+        str(p)
+        for p in inside
+        if not any(part.startswith((".", "_")) for part in p.relative_to(folder).parts)
+    ]
+    for endings in (PARQUET, CSV):
+        if files := [p for p in visible if p.lower().endswith(endings)]:
+            return files
+    raise InvalidData(
+        f"The folder {folder!r} has no file that ends in {', '.join(PARQUET + CSV)}; "
+        "name a folder that has some."
+    )
+
+
+def are_csv(files: Sequence[str], path: str) -> bool:
+    """Whether the files that a path stands for are CSV; they must be of one kind."""
+    for file in files:
+        if file.lower().endswith(COMPRESSED):
+            raise InvalidData(f"{file} is compressed; unpack it or convert it to Parquet.")
+    found = {file.lower().endswith(CSV) for file in files}
+    if len(found) > 1:
+        raise InvalidData(
+            f"{path!r} stands for CSV files and others; name those of one kind, as '*.csv' does."
+        )
+    return found == {True}
+
+
+def name_of(files: Sequence[str]) -> str:
+    """What messages call some files."""
+    return files[0] if len(files) == 1 else f"{files[0]} and {len(files) - 1} more"
+
+
+@contextmanager
+def reading(path: str) -> Iterator[None]:
+    """Say which file it is that cannot be read."""
+    try:
+        yield
+    except (pa.ArrowException, OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InvalidData(
+            f"{path} cannot be read ({reason(error)}); the file is damaged or incomplete, or not "
+            "what its name says: replace it."
+        ) from error

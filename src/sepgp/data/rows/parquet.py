@@ -1,0 +1,128 @@
+"""Rows in Parquet files."""
+
+import functools
+import os
+import re
+from collections.abc import Collection, Iterator, Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sepgp.data.encoding import kind
+from sepgp.data.rows.base import BLOCK, Block, Rows, choose_columns, cut_blocks
+from sepgp.data.rows.files import name_of, reading
+from sepgp.data.rows.hive import keys_of
+from sepgp.data.rows.table import without_views
+from sepgp.errors import InvalidData
+
+READ_BUFFER = 2**16
+"""Bytes of a column that are fetched at a time."""
+INDEX = re.compile(r"__index_level_\d+__")
+"""The column that pandas makes of an index without a name: row numbers, no feature."""
+
+
+class _Group(NamedTuple):
+    """A row group of a file."""
+
+    path: str
+    number: int
+    keys: dict[str, pa.Scalar]
+    """Columns that the folders on the path give."""
+
+
+class ParquetRows(Rows):
+    """Rows of Parquet files; a piece is a row group.
+
+    Folders such as year=2008/ on the way to a file give it a column. Columns that are not chosen
+    by name leave out those in `hidden`, unless they are stored in the file.
+    """
+
+    def __init__(
+        self,
+        files: list[str],
+        target: str | None = None,
+        columns: Sequence[str] | None = None,
+        weight: str | None = None,
+        hidden: Collection[str] = (),
+    ) -> None:
+        self.name = name_of(files)
+        with reading(files[0]):
+            schema = pq.read_schema(files[0])
+        keys = {name: key for name, key in keys_of(files).items() if name not in schema.names}
+        for name, key in keys.items():
+            schema = schema.append(pa.field(name, key.type))
+        if columns is None:
+            others = {target, weight, *(name for name in keys if name in hidden)}
+            columns = [c for c in schema.names if c not in others and not INDEX.fullmatch(c)]
+        self._columns = choose_columns(schema.names, files[0], target, columns, weight)
+        self.schema = pa.schema([schema.field(c) for c in self._columns.features])
+        stored = pa.schema([schema.field(c) for c in self._columns.all if c not in keys])
+        self._groups: list[_Group] = []
+        for number, path in enumerate(files):
+            with reading(path):
+                metadata = pq.read_metadata(path)
+                _same_kinds(path, metadata.schema.to_arrow_schema(), files[0], stored, target)
+            chosen = {name: keys[name][number] for name in self._columns.all if name in keys}
+            for group in range(metadata.num_row_groups):
+                if metadata.row_group(group).num_rows:
+                    self._groups.append(_Group(path, group, chosen))
+        self.n_pieces = len(self._groups)
+        if not self.n_pieces:
+            raise InvalidData(f"{self.name} has no rows; give a file that has some.")
+
+    def read(self, piece: int, skip: int = 0, size: int = BLOCK) -> Iterator[Block]:
+        """Blocks of a row group, decoded as they are asked for."""
+        return cut_blocks(self._decoded(self._groups[piece], size), skip, size)
+
+    def _decoded(self, group: _Group, size: int) -> Iterator[Block]:
+        path, number, keys = group
+        stored = [c for c in self._columns.all if c not in keys]
+        with (
+            reading(path),
+            pq.ParquetFile(
+                path, metadata=_footer(path), buffer_size=READ_BUFFER, pre_buffer=False
+            ) as file,
+        ):
+            for batch in file.iter_batches(
+                size, row_groups=[number], columns=stored, use_threads=False
+            ):
+                table = pa.Table.from_batches([batch])
+                for name, value in keys.items():
+                    table = table.append_column(name, pa.repeat(value, len(batch)))
+                yield self._columns.block(without_views(table), path)
+
+
+def _footer(path: str) -> pq.FileMetaData:
+    """What a file says of its row groups, once for all who read it: it grows with their number."""
+    found = os.stat(path)
+    return _read_footer(path, found.st_mtime_ns, found.st_size)
+
+
+@functools.lru_cache(maxsize=8)
+def _read_footer(path: str, changed: int, size: int) -> pq.FileMetaData:
+    return pq.read_metadata(path)
+
+
+def _same_kinds(
+    path: str, schema: pa.Schema, first: str, expected: pa.Schema, target: str | None
+) -> None:
+    """Refuse a file whose columns differ from those of the first file.
+
+    Labels may be anything, and are compared when they are read.
+    """
+    for field in expected:
+        if field.name not in schema.names:
+            raise InvalidData(
+                f"{path} has no column {field.name!r}, which {first} has; give all files the same "
+                "columns."
+            )
+        found = schema.field(field.name).type
+        if field.name == target:
+            continue
+        kinds = {kind(found, field.name), kind(field.type, field.name), "null"}
+        if len(kinds) > 2:
+            raise InvalidData(
+                f"{path} has {found} in column {field.name!r}, where {first} has {field.type}; "
+                "give all files the same types."
+            )

@@ -1,0 +1,84 @@
+"""Rows of a table in memory."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from sepgp.data import checks
+from sepgp.data.rows.base import Block, RowsInMemory, choose_columns
+from sepgp.data.scaling import Floats
+from sepgp.errors import InvalidData, reason
+
+
+class TableRows(RowsInMemory):
+    """A table in memory, of pandas, polars, pyarrow or anything with Arrow's interface.
+
+    Labels and weights are columns of it, or arrays of shape (n,).
+    """
+
+    def __init__(
+        self,
+        data: Any,
+        target: str | None = None,
+        columns: Sequence[str] | None = None,
+        weight: str | Floats | None = None,
+        y: NDArray[Any] | None = None,
+    ) -> None:
+        table = arrow(data)
+        super().__init__(len(table))
+        named = weight if isinstance(weight, str) else None
+        self._columns = choose_columns(table.column_names, self.name, target, columns, named)
+        self._table = table.select(self._columns.all)
+        self._y, self._weight = y, None if isinstance(weight, str) else weight
+        self.schema = table.select(self._columns.features).schema
+
+    def _block(self, part: slice) -> Block:
+        block = self._columns.block(self._table[part], self.name)
+        if self._y is not None:
+            block = replace(block, y=self._y[part])
+        if self._weight is not None:
+            block = replace(block, weight=self._weight[part])
+        return block
+
+
+def is_table(data: Any) -> bool:
+    """Whether data is a table with named columns."""
+    return hasattr(data, "columns") and (hasattr(data, "__arrow_c_stream__") or _is_pandas(data))
+
+
+def _is_pandas(data: Any) -> bool:
+    return hasattr(data, "iloc")
+
+
+def arrow(data: Any, name: str = "X") -> pa.Table:
+    """A table of pandas, polars or another library as one of Arrow."""
+    names = data.column_names if hasattr(data, "column_names") else data.columns
+    checks.unique_names(list(map(str, names)), name)
+    try:
+        if _is_pandas(data):  # its index is not a column
+            return pa.Table.from_pandas(data, preserve_index=False)
+        return without_views(pa.table(data))
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        where = f", {error.args[1]}" if len(error.args) > 1 else ""  # pandas' column
+        raise InvalidData(
+            f"{name} has a column of mixed or unknown values ({reason(error)}{where}); "
+            "give every column one type."
+        ) from error
+
+
+def without_views(table: pa.Table) -> pa.Table:
+    """The same table with plain text instead of views of text, which few functions can handle."""
+    for number, field in enumerate(table.schema):
+        column = table[number]
+        if pa.types.is_dictionary(field.type) and pa.types.is_string_view(field.type.value_type):
+            chunks = [c.dictionary.cast(pa.large_string()).take(c.indices) for c in column.chunks]
+            column = pa.chunked_array(chunks, pa.large_string())
+        elif pa.types.is_string_view(field.type):
+            column = column.cast(pa.large_string())
+        else:
+            continue
+        table = table.set_column(number, field.name, column)
+    return table

@@ -1,0 +1,68 @@
+"""A uniform sample of a stream of rows."""
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from sepgp.data.encoding import canonical
+from sepgp.data.rows.base import Block
+from sepgp.data.scaling import Floats
+
+SAMPLE = 20_000
+"""Rows in a sample, unless told otherwise."""
+
+
+class Sample:
+    """At most `SAMPLE` rows, those with the smallest of random keys: a uniform sample of a stream.
+
+    Rows of weight zero are left out. `size` is another number of rows.
+    """
+
+    def __init__(self, seed: int, size: int | None = None) -> None:
+        self._size = SAMPLE if size is None else size
+        self._rng = np.random.default_rng((seed, 0))
+        self._keys: list[Floats] = []
+        self._blocks: list[Block] = []
+        self._limit = 1.0
+
+    def add(self, block: Block) -> None:
+        """Let the rows of a block take part."""
+        keys = self._rng.random(len(block))
+        where = np.flatnonzero((keys < self._limit) & (block.weight > 0))
+        if len(where):
+            self._keys.append(keys[where])
+            taken = block.take(where)
+            if isinstance(taken.X, pa.Table):
+                taken = replace(taken, X=canonical(taken.X))
+            self._blocks.append(taken)
+        if len(self) > 4 * self._size:
+            self._shrink()
+
+    def __len__(self) -> int:
+        return sum(map(len, self._keys))
+
+    def block(self) -> Block:
+        """The sample of all rows so far, of which there must be some."""
+        self._shrink()
+        return self._blocks[0]
+
+    def _shrink(self) -> None:
+        keys = np.concatenate(self._keys)
+        kept = np.sort(np.argsort(keys)[: self._size])
+        self._blocks = [_joined(self._blocks).take(kept)]
+        self._keys = [keys[kept]]
+        if len(kept) == self._size:
+            self._limit = keys[kept].max()
+
+
+def _joined(blocks: list[Block]) -> Block:
+    """Blocks one after the other as one; tables are `canonical`, so that types fit or are null."""
+    parts = [block.X for block in blocks]
+    X = (
+        pa.concat_tables(parts, promote_options="default")
+        if isinstance(parts[0], pa.Table)
+        else np.concatenate(parts)
+    )
+    y = np.concatenate([block.y for block in blocks if block.y is not None])
+    return Block(X, y, np.concatenate([block.weight for block in blocks]))

@@ -1,0 +1,75 @@
+"""Rows that are held out of training, chosen at random and always the same."""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sepgp.data.rows.base import BLOCK, Block, Rows, cut_blocks
+
+
+class Draw:
+    """Decides which rows of a piece are held out, by the seed and their places alone.
+
+    Parameters
+    ----------
+    share : float
+        Of the rows to be held out.
+    seed : int
+        Of the choice.
+    piece : int
+        Number of the piece.
+    """
+
+    def __init__(self, share: float, seed: int, piece: int = 0) -> None:
+        self._share, self._rng = share, np.random.default_rng((seed, piece, 1))
+
+    def held_out(self, n_rows: int, most: int | None = None) -> NDArray[np.bool_]:
+        """Whether the next n rows are held out, shape (n,); no more than `most` of them."""
+        numbers = self._rng.random(n_rows)
+        chosen: NDArray[np.bool_] = numbers < self._share
+        if most is not None and chosen.sum() > most:
+            chosen = numbers <= np.sort(numbers)[most - 1]
+        return chosen
+
+
+class SplitRows(Rows):
+    """The rows that are held out of others, or all but these.
+
+    Parameters
+    ----------
+    rows : Rows
+        All rows.
+    share, seed
+        As for `Draw`.
+    held_out : bool
+        Whether these are the rows held out or the rest.
+    others : function, optional
+        Called with the other rows, block by block, whenever these are read.
+    """
+
+    def __init__(
+        self,
+        rows: Rows,
+        share: float,
+        seed: int,
+        held_out: bool,
+        others: Callable[[Block], None] | None = None,
+    ) -> None:
+        self._rows, self._share, self._seed, self._held_out = rows, share, seed, held_out
+        self._others = others
+        self.name = rows.name if held_out else f"{rows.name} without the {share:.0%} kept aside"
+        self.schema, self.n_pieces = rows.schema, rows.n_pieces
+        self.splittable = rows.splittable
+
+    def read(self, piece: int, skip: int = 0, size: int = BLOCK) -> Iterator[Block]:
+        """Blocks of a piece, without the other rows."""
+        return cut_blocks(self._chosen(piece, size), skip, size)
+
+    def _chosen(self, piece: int, size: int) -> Iterator[Block]:
+        draw = Draw(self._share, self._seed, piece)
+        for block in self._rows.read(piece, 0, size):
+            chosen = draw.held_out(len(block)) == self._held_out
+            if self._others is not None:
+                self._others(block.take(np.flatnonzero(~chosen)))
+            yield block.take(np.flatnonzero(chosen))
