@@ -33,7 +33,7 @@ FRESH.set_forkserver_preload(["sepgp.classifier"])
 def numbers(model: GPClassifier) -> np.ndarray:
     """Everything that a run has learned."""
     parts = [model.inducing_points_, *(p.detach() for p in model.kernel_.parameters())]
-    parts += [model._sites.Lambda, model._sites.b, model.history_["log_evidence"]]
+    parts += [model.model_.sites.Lambda, model.model_.sites.b, model.history_["log_evidence"]]
     parts += [model.history_["validation_nll"]]
     return np.concatenate([np.ravel(part) for part in parts])
 

@@ -20,6 +20,7 @@ from sklearn.utils import compute_sample_weight
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sepgp import GPClassifier, kernels
+from sepgp.model import Model
 
 EVERY_METHOD = pytest.mark.parametrize("method", METHODS)
 X, Y = blobs()
@@ -81,7 +82,7 @@ def test_log_probabilities_are_the_logarithms() -> None:
 def test_log_probabilities_stay_finite_where_probabilities_underflow(monkeypatch) -> None:
     model = quick().fit(X, Y)
     z = np.array([-50.0, 50.0])
-    monkeypatch.setattr(model, "_latent", lambda X: (z, np.zeros(2)))
+    monkeypatch.setattr(Model, "latent_of_features", lambda model, X: (z, np.zeros(2)))
     assert model.predict_proba(X).min() == 0
     assert_allclose(model.predict_log_proba(X)[:, 1], log_ndtr(z))
     assert np.isfinite(model.predict_log_proba(X)).all()
@@ -111,7 +112,7 @@ def test_far_from_the_data_the_model_knows_nothing(method, kernel) -> None:
 def test_prediction_in_chunks_is_prediction_at_once(monkeypatch) -> None:
     model = quick().fit(X, Y)
     whole = model.predict_latent(PROBE)
-    monkeypatch.setattr("sepgp.classifier.CHUNK", 7)
+    monkeypatch.setattr("sepgp.model.CHUNK", 7)
     assert_allclose(model.predict_latent(PROBE), whole, rtol=1e-12, atol=1e-12)
 
 

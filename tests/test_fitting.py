@@ -15,17 +15,10 @@ from quick import METHODS, blobs, quick
 
 from sepgp import kernels
 from sepgp.data.array_source import ArraySource
-from sepgp.training.loop import (
-    MAX_SITE_STEP,
-    WANDER,
-    Record,
-    Settings,
-    inducing_rate,
-    progress,
-    site_step,
-)
 from sepgp.training.optimizers import Adam
 from sepgp.training.progress import ProgressLine, duration
+from sepgp.training.record import Record
+from sepgp.training.schedule import MAX_SITE_STEP, WANDER, Schedule, inducing_rate, site_step
 
 EVERY_METHOD = pytest.mark.parametrize("method", METHODS)
 X, Y = blobs()
@@ -129,8 +122,8 @@ def test_sites_settle_when_the_kernel_is_held(method, variance) -> None:
 
 @pytest.mark.parametrize("seconds", [0.013, 0.4, 1.0])
 def test_the_last_step_ends_within_the_time_budget(seconds) -> None:
-    settings = Settings(max_iter=None, time_budget=10.0)
-    steps = next(k for k in count(1) if progress(settings, k, (k - 1) * seconds, seconds) >= 1)
+    schedule = Schedule(None, 10.0, 0.2, decay=True, tol=None)
+    steps = next(k for k in count(1) if schedule.done(k, (k - 1) * seconds, seconds) >= 1)
     assert 10 - 2 * seconds < steps * seconds <= 10
 
 

@@ -15,6 +15,7 @@ from quick import assert_one_sentence, blobs, quick
 
 from sepgp.data import stream_source
 from sepgp.errors import NotEnoughMemory
+from sepgp.inference.method import METHODS
 from sepgp.training import memory
 
 
@@ -48,14 +49,14 @@ def test_ep_is_refused_with_the_number_it_needs(
 ) -> None:
     monkeypatch.setattr(memory, "available", lambda: 10**9)
     with pytest.raises(NotEnoughMemory, match=rf"EP needs {gigabytes}.* GB .* 1\.0 GB") as error:
-        memory.check_ep(n, m, minibatch, copies)
+        memory.check_sites(METHODS["ep"], n, m, minibatch, copies)
     assert "use method='sep'" in str(error.value)
     assert_one_sentence(str(error.value))
 
 
 def test_ep_starts_if_there_is_room(monkeypatch) -> None:
     monkeypatch.setattr(memory, "available", lambda: 10**10)
-    memory.check_ep(2_000_000, 200, True)
+    memory.check_sites(METHODS["ep"], 2_000_000, 200, True)
 
 
 @pytest.mark.parametrize("source", ["array", "stream"])

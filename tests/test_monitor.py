@@ -13,11 +13,13 @@ from sepgp import InvalidData
 from sepgp.data import prepared, stream_source
 from sepgp.data.rows import ArrayRows, open_rows
 from sepgp.data.split import Draw, SplitRows
-from sepgp.gp.fitc import Natural
+from sepgp.gp.hyperparameters import Hyperparameters
+from sepgp.gp.natural import Natural
 from sepgp.inference import ep
-from sepgp.training import loop as training
+from sepgp.likelihoods import Probit
 from sepgp.training import monitor
 from sepgp.training.monitor import Monitor
+from sepgp.training.step import Engine
 
 X, Y = blobs(200)
 SHARE = 0.3
@@ -31,7 +33,7 @@ def often(monkeypatch):
 
 def aside(model) -> np.ndarray:
     """Which rows of X the model did not learn from."""
-    return Draw(SHARE, model._seed).held_out(len(X))
+    return Draw(SHARE, model.model_.seed).held_out(len(X))
 
 
 def nll(model, X, Y, weight=None) -> float:
@@ -65,7 +67,7 @@ def test_the_nll_is_that_of_the_rows_kept_aside(method, setting) -> None:
     assert 40 < rows.sum() < 80
     tolerance = 1e-4 if "dtype" in setting else 1e-9
     assert_allclose(np.nanmin(found), nll(model, X[rows], Y[rows]), rtol=tolerance)
-    assert model._n_seen == (~rows).sum()
+    assert model.model_.n_seen == (~rows).sum()
 
 
 def test_weights_count() -> None:
@@ -109,7 +111,7 @@ def test_a_stream_is_measured_on_its_own_rows(tmp_path, monkeypatch) -> None:
     table = pd.DataFrame(X, columns=["a", "b"]).assign(y=Y, w=np.arange(200) % 3)
     table.to_parquet(path, row_group_size=50)
     model = quick(validation_fraction=SHARE, batch_size=40).fit(path, target="y", sample_weight="w")
-    part = SplitRows(open_rows(path, "y", weight="w"), SHARE, model._seed, held_out=True)
+    part = SplitRows(open_rows(path, "y", weight="w"), SHARE, model.model_.seed, held_out=True)
     blocks = list(part.blocks())
     weight = np.concatenate([block.weight for block in blocks])
     labels = np.concatenate([block.y for block in blocks])
@@ -117,7 +119,7 @@ def test_a_stream_is_measured_on_its_own_rows(tmp_path, monkeypatch) -> None:
     assert_allclose(
         np.nanmin(model.history_["validation_nll"]), nll(model, rows, labels, weight), rtol=1e-9
     )
-    assert model._n_seen + weight.sum() == table["w"].sum()
+    assert model.model_.n_seen + weight.sum() == table["w"].sum()
 
 
 @pytest.mark.parametrize("source", [(X, Y), (ArrayRows(X, Y),)], ids=["array", "rows"])
@@ -126,11 +128,11 @@ def test_no_more_rows_are_held_than_needed(source, monkeypatch) -> None:
     real = Monitor.__init__
     monkeypatch.setattr(prepared, "MEASURED", 25)
     monkeypatch.setattr(
-        Monitor, "__init__", lambda *given: (held.append(given[2].n_rows), real(*given))[1]
+        Monitor, "__init__", lambda *given: (held.append(given[3].n_rows), real(*given))[1]
     )
     model = quick(validation_fraction=SHARE).fit(*source)
     assert held == [25]
-    assert model._n_seen == (~aside(model)).sum()
+    assert model.model_.n_seen == (~aside(model)).sum()
 
 
 # --- which model is kept ----------------------------------------------------------------------
@@ -143,9 +145,9 @@ def test_the_best_model_is_kept(method, batch_size, measured) -> None:
     model = quick(**setting).fit(X, Y)
     assert len(measured) == 4
     xi, Lambda, b = measured[1]
-    assert torch.equal(model._hyperparameters().start, xi)
-    assert torch.equal(model._sites.Lambda, Lambda)
-    assert torch.equal(model._sites.b, b)
+    assert torch.equal(Hyperparameters(model.kernel_, model.model_.Z).start, xi)
+    assert torch.equal(model.model_.sites.Lambda, Lambda)
+    assert torch.equal(model.model_.sites.b, b)
     epoch = 1 if batch_size is None else 4
     assert_allclose(model.log_evidence_, model.history_["log_evidence"][12 - epoch : 12].mean())
     assert model.n_iter_ == 20
@@ -156,25 +158,25 @@ def test_an_earlier_model_learns_on(method, measured) -> None:
     """EP's sites per row have moved on by then and are not those of the model."""
     setting = {"method": method, "batch_size": 40, "validation_fraction": SHARE}
     model = quick(**setting, warm_start=True).fit(X, Y)
-    assert isinstance(model._sites, Natural)
+    assert isinstance(model.model_.sites, Natural)
     before = nll(model, X, Y)
     model.partial_fit(X[:50], Y[:50])
     assert abs(nll(model, X, Y) - before) < 0.1
     model.set_params(validation_fraction=0.0).fit(X, Y)
-    assert isinstance(model._sites, ep.State) == (method == "ep")
+    assert isinstance(model.model_.sites, ep.State) == (method == "ep")
     assert nll(model, X, Y) < 0.2
 
 
 def test_the_sites_are_measured_under_the_kernel_they_were_refined_under(measured) -> None:
     states = []
-    real = training.step
+    real = Engine.step
 
-    def step(settings, hyper, state, *rest):
+    def step(engine, state, *rest):
         states.append(state.xi)
-        return real(settings, hyper, state, *rest)
+        return real(engine, state, *rest)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(training, "step", step)
+        patch.setattr(Engine, "step", step)
         quick(validation_fraction=SHARE).fit(X, Y)
     for number, (xi, *_) in zip([6, 12, 18, 20], measured, strict=True):
         assert torch.equal(xi, states[number - 1])
@@ -185,17 +187,18 @@ def test_a_run_that_a_callback_stops_keeps_the_best(measured) -> None:
     model = quick(validation_fraction=SHARE, callbacks=stop).fit(X, Y)
     assert model.n_iter_ == 15
     assert len(measured) == 3
-    assert torch.equal(model._sites.Lambda, measured[1][1])
+    assert torch.equal(model.model_.sites.Lambda, measured[1][1])
 
 
 def test_a_model_that_cannot_be_measured_is_not_the_best() -> None:
     model = quick(validation_fraction=SHARE).fit(X, Y)
-    hyper = model._hyperparameters()
+    hyper = Hyperparameters(model.kernel_, model.model_.Z)
     data = prepared.ArrayData(X, Y, np.ones(len(X)), model.classes_)
-    judge = Monitor(hyper, model._source(data, 0))
-    best, good = judge.measure(None, 6, hyper.start, model._sites)
+    source = data.source(model.model_.scaling, 1000, 0, torch.float64, "cpu")
+    judge = Monitor(hyper, Probit(), source)
+    best, good = judge.measure(None, 6, hyper.start, model.model_.sites)
     assert best.nll == good
-    broken = Natural(torch.full_like(model._sites.Lambda, math.nan), model._sites.b)
+    broken = Natural(torch.full_like(model.model_.sites.Lambda, math.nan), model.model_.sites.b)
     after, bad = judge.measure(best, 12, hyper.start, broken)
     assert math.isnan(bad)
     assert after is best

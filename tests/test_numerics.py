@@ -13,17 +13,18 @@ from helpers import (
     assert_close,
     assert_close_to_scale,
     assert_same,
+    chunk,
     detach,
     kernel_matrices,
     latent,
     problem,
     rbf,
     run,
+    step,
     tolerance,
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sepgp.inference.batch import Targets
 from torch import Tensor
 
 from sepgp.data.batches import Batch
@@ -31,9 +32,12 @@ from sepgp.gp.cholesky import JITTER, MAX_JITTER, safe_cholesky
 from sepgp.gp.direct import direct
 from sepgp.gp.fitc import FITC
 from sepgp.gp.whitened import whitened
-from sepgp.likelihoods.probit import match
-from sepgp.training import loop as training
+from sepgp.likelihoods import Probit
+from sepgp.training.loop import train
 from sepgp.training.optimizers import Adam, Sign
+from sepgp.training.schedule import Schedule
+from sepgp.training.settings import Settings
+from sepgp.training.step import Engine
 
 EVERY_METHOD = pytest.mark.parametrize("method", METHODS)
 EVERY_DTYPE = pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
@@ -104,7 +108,7 @@ CONDITIONALS = st.just(0.0) | st.floats(-12, 4).map(lambda x: 10.0**x)
 @given(y=st.sampled_from([-1.0, 1.0]), mean=MEANS, var=VARIANCES, s=CONDITIONALS)
 def test_match_gives_a_proper_site_for_any_cavity(dtype, y, mean, var, s) -> None:
     """0 < λ·var < var/w for a probit, hence 0 < ν̃ < 1/(1 + s); 0 only by underflow."""
-    tilted = match(*(torch.tensor([value], dtype=dtype) for value in (y, mean, var, s)))
+    tilted = Probit().moments(*(torch.tensor([value], dtype=dtype) for value in (y, mean, var, s)))
     assert all(torch.isfinite(value).all() for value in tilted)
     z = y * mean / (1 + s + var) ** 0.5
     nu = tilted.nu.item()
@@ -126,12 +130,14 @@ def test_match_is_the_textbook_in_fifty_digits(dtype: torch.dtype, z: float) -> 
     arguments = y, mean, var, s
     expected = [exact_match(*row) for row in zip(*(a.tolist() for a in arguments), strict=True)]
     size = {torch.float64: 1e-7, torch.float32: 1e-4}[dtype]
-    for actual, wanted in zip(match(*arguments), zip(*expected, strict=True), strict=True):
+    for actual, wanted in zip(
+        Probit().moments(*arguments), zip(*expected, strict=True), strict=True
+    ):
         assert_close(actual, wanted, rtol=size, atol=0.0)
 
 
 def exact_match(*arguments: float) -> tuple[float, ...]:
-    """`match` for one row in 50 digits."""
+    """The moments of one row in 50 digits."""
     with mpmath.workdps(50):
         y, mean, var, s = map(mpmath.mpf, arguments)
         w = 1 + s + var
@@ -160,8 +166,7 @@ def test_float32_rows_agree_with_float64(method: str) -> None:
     p = problem(100, 10)
     hyper = rbf(p.Z)
     double, single = (run(method, hyper, q, 5) for q in (p, p.to(torch.float32)))
-    assert single.fitc.V.dtype == torch.float32
-    fitc = whitened(detach(kernel_matrices(hyper, hyper.start, p.X)), jitter=0.0)
+    fitc = whitened(hyper.Kmm(hyper.start), jitter=0.0)
     posteriors = [fitc.posterior(fitc.to_coordinates(o.natural)) for o in (single, double)]
     size = tolerance(torch.float32)["rtol"]
     assert_close_to_scale(posteriors[0].mean, posteriors[1].mean, size)
@@ -218,9 +223,10 @@ def test_step_with_nan_leaves_the_state_alone(
     matrices = detach(kernel_matrices(hyper, hyper.start, p.X))
     poisoned = getattr(matrices, which).clone()
     poisoned[-1] = torch.nan
-    fitc = basis(matrices._replace(**{which: poisoned}))
-    targets = Targets(p.y, p.weight, torch.arange(8), 8.0)
-    after, info = METHODS[method].step(state, fitc, targets)
+    matrices = matrices._replace(**{which: poisoned})
+    fitc = basis(matrices.Kmm)
+    chunks = [chunk(fitc, matrices, p, torch.arange(8), hyper.start)]
+    after, info = step(method, state, fitc, 8.0, chunks, lambda _: torch.zeros_like(hyper.start))
     assert not info.ok
     assert after is state
     for now, then in zip(state, before, strict=True):
@@ -245,8 +251,7 @@ class ListSource:
 class Training(NamedTuple):
     """Training whose third batch of five has a NaN among its features."""
 
-    settings: training.Settings
-    hyper: training.Hyperparameters
+    engine: Engine
     source: ListSource
     good: Batch
     bad: Batch
@@ -261,15 +266,16 @@ def poisoned_training(method: str) -> Training:
     X = batches[2].X.clone()
     X[0, 0] = torch.nan
     batches[2] = batches[2]._replace(X=X)
-    settings = training.Settings(method=method.split()[0], max_iter=5, decay=False)
-    return Training(settings, rbf(p.Z), ListSource(p, batches), batches[0], batches[2])
+    settings = Settings(method=method.split()[0])
+    engine = Engine.of(settings, Probit(), rbf(p.Z))
+    return Training(engine, ListSource(p, batches), batches[0], batches[2])
 
 
 @pytest.mark.parametrize("method", ["sep", "adf", "ep minibatch"])
 def test_failed_training_step_returns_to_the_hyperparameters_before(method: str) -> None:
     t = poisoned_training(method)
-    step = partial(training.step, t.settings, t.hyper, n=40.0, rate=0.1)
-    start = training.init(t.settings, t.hyper, 4, t.source)
+    step = partial(t.engine.step, n=40.0, rate=0.1)
+    start = t.engine.init(4, 40, minibatch=True)
     before_that, _ = step(state=start, batch=t.good)
     moved, _ = step(state=before_that, batch=t.good)
     assert not torch.equal(moved.xi, before_that.xi)
@@ -288,13 +294,14 @@ def test_failed_training_step_returns_to_the_hyperparameters_before(method: str)
 @pytest.mark.parametrize("method", ["sep", "adf", "ep minibatch"])
 def test_training_says_rejected_and_goes_on(method: str) -> None:
     t = poisoned_training(method)
-    start = training.init(t.settings, t.hyper, 4, t.source)
-    state, history = training.train(t.settings, t.hyper, start, t.source)
+    start = t.engine.init(4, 40, minibatch=True)
+    schedule = Schedule(5, None, 0.02, decay=False, tol=None)
+    state, history = train(t.engine, schedule, start, t.source)
     assert [record.rejected for record in history] == [False, False, True, False, False]
     assert history[3].learning_rate == history[0].learning_rate / 2
     assert torch.isfinite(torch.tensor(history[-1].log_evidence))
     assert torch.isfinite(state.xi).all()
-    assert not torch.equal(state.xi, t.hyper.start)
+    assert not torch.equal(state.xi, t.engine.hyper.start)
 
 
 # --- memory and improper cavities -------------------------------------------------------------

@@ -26,16 +26,16 @@ def loss(model, X, y) -> float:
 
 def numbered(first: int, n: int) -> ArrayData:
     rows = np.arange(first, first + n, dtype=np.float64)
-    return ArrayData(rows[:, None], np.ones(n), np.ones(n), np.array([0, 1]))
+    return ArrayData(rows[:, None], np.ones(n, int), np.ones(n), np.array([0, 1]))
 
 
 def remembered(monkeypatch, forgetting: float) -> np.ndarray:
     """Which of 20 blocks of 500 rows the rows in a memory of 1,000 come from."""
-    monkeypatch.setattr(online, "REMEMBERED", 1000)
+    monkeypatch.setattr(online, "REPLAYED", 1000)
     random = np.random.RandomState(0)
     memory = None
     for k in range(20):
-        memory = online.remember(memory, numbered(500 * k, 500), forgetting, random)
+        memory = online.extended(memory, numbered(500 * k, 500), forgetting, random)
     assert len(memory.y) == len(np.unique(memory.X)) == 1000
     return np.bincount(memory.X[:, 0].astype(int) // 500, minlength=20)
 
@@ -55,10 +55,10 @@ def test_a_memory_that_forgets_holds_later_rows(monkeypatch) -> None:
 
 def test_a_block_stands_beside_what_is_remembered() -> None:
     random = np.random.RandomState(0)
-    memory = online.remember(None, numbered(0, 5), 1.0, random)
-    both = online.together(memory, numbered(5, 3))
+    memory = online.extended(None, numbered(0, 5), 1.0, random)
+    both = online.with_replay(memory, numbered(5, 3))
     assert_array_equal(both.X[:, 0], [5, 6, 7, 0, 1, 2, 3, 4])
-    assert online.together(None, numbered(5, 3)).X.shape == (3, 1)
+    assert online.with_replay(None, numbered(5, 3)).X.shape == (3, 1)
 
 
 @EVERY_METHOD
@@ -66,7 +66,7 @@ def test_n_grows_with_every_block_and_shrinks_with_forgetting(method) -> None:
     model = quick(method=method, forgetting=0.5)
     for seed in range(3):
         model.partial_fit(*block(40, seed), classes=[0, 1])
-    assert_allclose(model._n_seen, 40 + 20 + 10)
+    assert_allclose(model.model_.n_seen, 40 + 20 + 10)
 
 
 def test_blocks_of_sep_are_absorbed_as_one_pass_of_adf(monkeypatch) -> None:
@@ -75,12 +75,17 @@ def test_blocks_of_sep_are_absorbed_as_one_pass_of_adf(monkeypatch) -> None:
     setting = {"learn_kernel": False, "learn_inducing": False, "inducing": X[:10]}
     adf = quick(method="adf", **setting).partial_fit(X, y)
     sep = quick(**setting)
-    go_over = online._go_over
-    monkeypatch.setattr(
-        online, "_go_over", lambda model, method, *a: method == "adf" and go_over(model, method, *a)
-    )
+    go_over, absorbed = online._go_over, []
+
+    def first_only(settings, *rest):
+        if settings.method == "adf":
+            absorbed.append(go_over(settings, *rest))
+        return absorbed[0]
+
+    monkeypatch.setattr(online, "_go_over", first_only)
     sep.partial_fit(X, y)
-    assert_allclose(sep._sites.Lambda, adf._sites.Lambda)
+    assert len(absorbed) == 1
+    assert_allclose(sep.model_.sites.Lambda, adf.model_.sites.Lambda)
 
 
 @pytest.mark.parametrize("forgetting", [0.7, 1.0])
@@ -146,12 +151,11 @@ def test_blocks_after_a_fit_do_not_undo_it() -> None:
 
 def test_blocks_of_one_size_are_remembered_by_keys_of_their_own(monkeypatch) -> None:
     """With a seed, every call drew the same numbers, and so kept the same places of each block."""
-    monkeypatch.setattr(online, "REMEMBERED", 20)
+    monkeypatch.setattr(online, "REPLAYED", 20)
     model = quick(random_state=0, max_iter=5)
     for first in (0, 100):
         X = np.arange(first, first + 100.0)[:, None]
         model.partial_fit(X, np.arange(100) % 2)
-    old, new = (
-        set((model._memory.X[:, 0][model._memory.X[:, 0] // 100 == k]) % 100) for k in (0, 1)
-    )
+    kept = model.model_.replay.X[:, 0]
+    old, new = (set(kept[kept // 100 == k] % 100) for k in (0, 1))
     assert len(old & new) < min(len(old), len(new))

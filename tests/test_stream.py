@@ -206,7 +206,7 @@ def test_pieces_may_be_read_from_anywhere(source) -> None:
 
 
 def fitted_parameters(fitted: GPClassifier) -> list:
-    values = [*fitted._sites[:2], fitted._Z, *fitted.kernel_.parameters()]
+    values = [*fitted.model_.sites[:2], fitted.model_.Z, *fitted.kernel_.parameters()]
     return [value.detach().numpy() for value in values]
 
 
@@ -329,8 +329,10 @@ def test_a_real_table_as_a_stream() -> None:
         fitted = model().fit(source, target=target)
         assert fitted.encoding_.features == expected.encoding_.features
         assert fitted.score(real, Y) > 0.85
-        assert_allclose(fitted._scaling.mean, expected._scaling.mean, rtol=1e-6, atol=1e-9)
-        assert_allclose(fitted._scaling.scale, expected._scaling.scale, rtol=1e-6)
+        assert_allclose(
+            fitted.model_.scaling.mean, expected.model_.scaling.mean, rtol=1e-6, atol=1e-9
+        )
+        assert_allclose(fitted.model_.scaling.scale, expected.model_.scaling.scale, rtol=1e-6)
 
 
 def test_the_sample_is_the_same_however_rows_are_cut(monkeypatch) -> None:

@@ -2,27 +2,24 @@
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from operator import attrgetter
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from sepgp.data import checks
-from sepgp.data.inputs import online_block, training_data, training_rows
-from sepgp.data.schema import is_source
+from sepgp.data.inputs import Given
 from sepgp.errors import InvalidParameter
 from sepgp.files import model as files
 from sepgp.gp.kernels import Kernel
 from sepgp.model import Model
 from sepgp.training import online
-from sepgp.training.checkpoint import Checkpoint, identity
-from sepgp.training.fit import Watch, fit
+from sepgp.training.fit import Run, fit
 from sepgp.training.record import Record
-from sepgp.training.settings import Settings, at_least
+from sepgp.training.settings import Settings
 
 OF_A_RUN = ("callbacks", "checkpoint", "device", "random_state", "verbose", "warm_start")
 """Parameters that belong to a run and not to its model."""
@@ -215,33 +212,9 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         columns : list of str, optional
             The columns of X to learn from; all others by default.
         """
-        settings = self._settings()
         previous = getattr(self, "model_", None) if self.warm_start else None
-        checkpoint, named = None, None
-        if self.checkpoint is not None:
-            checkpoint = Checkpoint(self.checkpoint, self.checkpoint_every)
-            free = {"verbose", "callbacks", "checkpoint", "checkpoint_every", "device"}
-            free |= {"random_state"} if self.random_state is None else set()
-            named = identity(
-                **{k: v for k, v in self.get_params(deep=False).items() if k not in free}
-            )
-        rng = check_random_state(self.random_state)
-        seed = int(rng.randint(2**31 - 1))
-        if checkpoint is not None and checkpoint.seed is not None:
-            seed = checkpoint.seed
-        data = training_data(
-            X,
-            y,
-            sample_weight,
-            target,
-            columns,
-            known=None if previous is None else previous.schema,
-            class_weight=settings.class_weight,
-            held_out=settings.validation_fraction,
-            seed=seed,
-            batch_size=settings.rows_per_step,
-        )
-        self.model_ = fit(settings, data, rng, seed, previous, checkpoint, named, self._watch())
+        given = Given(X, y, sample_weight, target, columns)
+        self.model_ = fit(self._settings(), given, previous, self._run())
         return self
 
     def partial_fit(
@@ -269,41 +242,18 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         classes : array of shape (2,), optional
             Both classes, in the first call, if its rows may have one of them only.
         """
-        settings = self._settings()
-        model: Model | None = getattr(self, "model_", None)
-        known = None if model is None else model.classes
-        if model is None and classes is not None:
-            known = np.unique(np.asarray(classes))
-            checks.two_classes(known, "classes")
-        blocks: Any = [(X, y, sample_weight)]
-        if is_source(X) or target is not None or columns is not None:
-            rows = training_rows(X, y, sample_weight, target, columns)
-            blocks = ((block.X, block.y, block.weight) for block in rows.blocks())
-        if model is not None and target is None:
-            target = model.target
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        for block in blocks:
-            schema = None if model is None else model.schema
-            data, schema = online_block(
-                *block, settings.class_weight, schema, known, settings.rows_per_step
-            )
-            model = online.learn(model, settings, data, schema, target, seed, self._watch())
-            known = model.classes
+        before = getattr(self, "model_", None)
+        given = Given(X, y, sample_weight, target, columns)
+        model = online.learn(self._settings(), given, classes, before, self._run())
         if model is not None:
             self.model_ = model
         return self
 
     def _settings(self) -> Settings:
-        settings = Settings.of(self.get_params(deep=False))
-        at_least("checkpoint_every", self.checkpoint_every, 0)
-        if callable(self.callbacks):
-            raise InvalidParameter(
-                "callbacks is a single function; give a list, such as callbacks=[function]."
-            )
-        return settings
+        return Settings.of(self.get_params(deep=False))
 
-    def _watch(self) -> Watch:
-        return Watch(tuple(self.callbacks or ()), bool(self.verbose))
+    def _run(self) -> Run:
+        return Run(**{field.name: getattr(self, field.name) for field in fields(Run)})
 
     # ---------------------------------------------------------------- prediction
     #
@@ -381,7 +331,9 @@ def load(path: str | os.PathLike[str]) -> GPClassifier:
     unknown = set(parameters) - (set(estimator.get_params(deep=False)) - set(OF_A_RUN))
     try:
         if unknown:
-            raise InvalidParameter(f"it has the parameter {sorted(unknown)[0]}")
+            raise InvalidParameter(
+                f"it has the parameter {sorted(unknown)[0]}, which belongs to a run"
+            )
         estimator.set_params(**parameters)
         estimator._settings()
     except InvalidParameter as error:

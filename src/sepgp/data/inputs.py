@@ -22,6 +22,26 @@ from sepgp.errors import InvalidData, InvalidParameter
 ClassWeight = dict[Any, float] | str | None
 
 
+class Given(NamedTuple):
+    """Rows as users hand them in: see `GPClassifier.fit`."""
+
+    X: Any
+    y: Any = None
+    sample_weight: Any = None
+    target: str | None = None
+    columns: Sequence[str] | None = None
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether labels and weights are arrays beside rows in memory."""
+        named = self.target is not None or self.columns is not None
+        return not (named or isinstance(self.sample_weight, str) or is_source(self.X))
+
+    def rows(self) -> Rows:
+        """The rows with their labels, to be read block by block."""
+        return training_rows(*self)
+
+
 class TrainingData(NamedTuple):
     """Rows to train on."""
 
@@ -34,11 +54,7 @@ class TrainingData(NamedTuple):
 
 
 def training_data(
-    X: Any,
-    y: Any,
-    sample_weight: Any,
-    target: str | None,
-    columns: Sequence[str] | None,
+    given: Given,
     *,
     known: Schema | None,
     class_weight: ClassWeight,
@@ -50,20 +66,20 @@ def training_data(
 
     `known` is the schema of the model to go on from, if there is one.
     """
-    named = target is not None or columns is not None or isinstance(sample_weight, str)
+    X = given.X
     encoded = is_table(X) and (needs_encoding(X) if known is None else known.encoding is not None)
-    aside: ArrayData | None = None
+    measured: ArrayData | None = None
     data: Data
-    if not (named or is_source(X) or _large(X) or encoded):
-        whole, schema = block_data(X, y, sample_weight, class_weight, known)
+    if given.in_memory and not _large(X) and not encoded:
+        whole, schema = block_data(X, given.y, given.sample_weight, class_weight, known)
         if held_out:
-            whole, aside = split(whole, held_out, seed)
+            whole, measured = split(whole, held_out, seed)
         data = _without_repeats(whole, batch_size)
     else:
-        rows = training_rows(X, y, sample_weight, target, columns)
+        rows = given.rows()
         encoding = None if known is None or rows.schema is None else known.encoding
         if held_out:
-            data, aside = prepare_split(rows, held_out, class_weight, seed, encoding, batch_size)
+            data, measured = prepare_split(rows, held_out, class_weight, seed, encoding, batch_size)
         else:
             data = prepare(rows, class_weight, seed, encoding, batch_size)
         schema = schema_of(data.encoding, data.sample()[0].shape[1])
@@ -71,7 +87,7 @@ def training_data(
             data = _without_repeats(data, batch_size)
     if known is None:
         warn_of_identifiers(schema, data.sample()[0])
-    return TrainingData(data, aside, schema, target)
+    return TrainingData(data, measured, schema, given.target)
 
 
 def training_rows(
@@ -154,6 +170,7 @@ def online_block(
     X: Any,
     y: Any,
     sample_weight: Any,
+    *,
     class_weight: ClassWeight,
     known: Schema | None,
     classes: NDArray[Any] | None,

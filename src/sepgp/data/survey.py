@@ -129,7 +129,7 @@ def survey(
         total.scaling(encoding),
         counts,
         total.count,
-        total.total,
+        float(total.total),
         sample.block(),
         _digest(counts, labels, summaries),
     )

@@ -191,8 +191,15 @@ def _model(
         iteration=int(header["iteration"]),
         moments=_moments(tensors, header),
         seed=0,
-        dtype={"float64": torch.float64, "float32": torch.float32}[parameters["dtype"]],
+        dtype=_dtype(parameters["dtype"]),
     )
+
+
+def _dtype(name: str) -> torch.dtype:
+    if name not in ("float64", "float32"):
+        raise ValueError(f"dtype={name!r} is unknown")
+    dtype: torch.dtype = getattr(torch, name)
+    return dtype
 
 
 def _history(stored: Tensor) -> dict[str, Any]:
@@ -214,8 +221,9 @@ def _moments(tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> dict[s
     shapes = {tuple(array.shape) for array in arrays.values()}
     if len(shapes) != 1 or len(shapes.pop()) != 1:
         raise ValueError("the optimiser's state is incomplete")
-    if any(type(count) is not int or not 0 <= count < 2**53 for count in counts.values()):
-        raise ValueError("the optimiser cannot have made so many steps")
+    for name, count in counts.items():
+        if type(count) is not int or not 0 <= count < 2**53:
+            raise ValueError(f"{prefix}{name} cannot be {count!r}")
     return arrays | counts
 
 

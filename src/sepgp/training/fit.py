@@ -1,15 +1,18 @@
 """From rows to a fitted model."""
 
 import copy
+import os
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
+from sklearn.utils import check_random_state
 
 from sepgp.data.batches import Source
-from sepgp.data.inputs import TrainingData
+from sepgp.data.inputs import Given, TrainingData, training_data
 from sepgp.errors import InvalidData, InvalidParameter
 from sepgp.gp.hyperparameters import Hyperparameters
 from sepgp.gp.natural import Natural
@@ -23,35 +26,69 @@ from sepgp.training.monitor import Monitor
 from sepgp.training.progress import ProgressLine
 from sepgp.training.record import Callback, Record, as_columns
 from sepgp.training.schedule import Schedule
-from sepgp.training.settings import DTYPES, Settings
+from sepgp.training.settings import DTYPES, Settings, at_least
 from sepgp.training.start import Start, from_model, from_rows
 from sepgp.training.step import Engine, TrainingState
 
 
-class Watch(NamedTuple):
-    """Who looks on: functions called after every step, and whether a progress line is shown."""
+@dataclass(frozen=True)
+class Run:
+    """What belongs to one call and not to its result: seeds, who looks on, and the checkpoint."""
 
-    callbacks: Sequence[Callback] = ()
+    random_state: int | np.random.RandomState | None = None
+    callbacks: Sequence[Callback] | None = None
+    """Called after every step."""
     verbose: bool = False
+    """Whether a progress line is shown."""
+    checkpoint: str | os.PathLike[str] | None = None
+    checkpoint_every: float = 60.0
+
+    def check(self) -> None:
+        """Refuse what cannot be used."""
+        at_least("checkpoint_every", self.checkpoint_every, 0)
+        if callable(self.callbacks):
+            raise InvalidParameter(
+                "callbacks is a single function; give a list, such as callbacks=[function]."
+            )
 
 
-NOBODY = Watch()
+def fit(settings: Settings, given: Given, previous: Model | None, run: Run) -> Model:
+    """Train on all rows, anew or from the kernel, inducing points and sites of a `previous` model.
+
+    A run whose checkpoint is there goes on from it.
+    """
+    run.check()
+    checkpoint, named = None, identity(**vars(settings), warm_start=previous is not None)
+    if run.checkpoint is not None:
+        checkpoint = Checkpoint(run.checkpoint, run.checkpoint_every)
+        if run.random_state is not None:  # before numbers are drawn from it
+            named |= identity(random_state=run.random_state)
+    rng = check_random_state(run.random_state)
+    seed = int(rng.randint(2**31 - 1))
+    if checkpoint is not None and checkpoint.seed is not None:
+        seed = checkpoint.seed
+    data = training_data(
+        given,
+        known=None if previous is None else previous.schema,
+        class_weight=settings.class_weight,
+        held_out=settings.validation_fraction,
+        seed=seed,
+        batch_size=settings.rows_per_step,
+    )
+    return fit_data(settings, data, rng, seed, previous, run, checkpoint, named)
 
 
-def fit(
+def fit_data(
     settings: Settings,
     given: TrainingData,
     rng: np.random.RandomState,
     seed: int,
-    previous: Model | None = None,
-    checkpoint: Checkpoint | None = None,
-    named: Identity | None = None,
-    watch: Watch = NOBODY,
+    previous: Model | None,
+    run: Run,
+    checkpoint: Checkpoint | None,
+    named: Identity,
 ) -> Model:
-    """Train on all rows, anew or from the kernel, inducing points and sites of a `previous` model.
-
-    `named` is what else identifies the run that a checkpoint follows.
-    """
+    """Train on rows that are checked; `named` and the rows identify the run."""
     data, held_out, schema, target = given
     if previous is None:
         points = None if checkpoint is None else checkpoint.start
@@ -71,15 +108,14 @@ def fit(
     if checkpoint is not None:
         rows = data.digest() + ("" if held_out is None else held_out.digest())
         warm = None if previous is None else [state.xi, state.sites.Lambda]
-        run = identity(data=rows, start=warm) | (named or {})
-        checkpoint.identify(run, seed, start.Z)
+        checkpoint.identify(identity(data=rows, start=warm) | named, seed, start.Z)
     monitor = None
     if held_out is not None:
         measured = start.source(settings, held_out, seed, CHUNK)
         monitor = Monitor(engine.hyper, start.likelihood, measured)
     schedule = Schedule.of(settings, source.batches_per_epoch)
     return run_training(
-        settings, start, engine, schedule, state, source, seed, watch, checkpoint, monitor
+        settings, start, engine, schedule, state, source, seed, run, checkpoint, monitor
     )
 
 
@@ -97,14 +133,14 @@ def run_training(
     state: TrainingState,
     source: Source,
     seed: int,
-    watch: Watch,
+    run: Run,
     checkpoint: Checkpoint | None = None,
     monitor: Monitor | None = None,
 ) -> Model:
     """Train, and make the model of what came out."""
-    callbacks = tuple(watch.callbacks)
+    callbacks = tuple(run.callbacks or ())
     with ExitStack() as stack:
-        if watch.verbose:
+        if run.verbose:
             line = ProgressLine(schedule, source, state.iteration)
             # Last, so that whoever sees a step can rely on what the others do with it.
             callbacks = (*callbacks, stack.enter_context(closing(line)))

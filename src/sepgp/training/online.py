@@ -1,19 +1,22 @@
 """Online learning: rows that come in blocks, how they are learned and which are seen again."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import check_random_state
 
+from sepgp.data import checks
+from sepgp.data.inputs import Given, online_block
 from sepgp.data.prepared import ArrayData
 from sepgp.data.scaling import Floats
 from sepgp.data.schema import Schema
 from sepgp.inference.method import METHODS
 from sepgp.model import Model
-from sepgp.training.fit import NOBODY, Watch, engine_of, run_training
+from sepgp.training.fit import Run, engine_of, run_training
 from sepgp.training.schedule import Schedule
 from sepgp.training.settings import Settings
 from sepgp.training.start import Start, from_model, from_rows
@@ -48,13 +51,42 @@ class Replay(NamedTuple):
 
 
 def learn(
-    model: Model | None,
+    settings: Settings, given: Given, classes: Any, model: Model | None, run: Run
+) -> Model | None:
+    """Learn from new rows, after all rows seen before; the blocks of a source one by one."""
+    run.check()
+    known = None if model is None else model.classes
+    if model is None and classes is not None:
+        known = np.unique(np.asarray(classes))
+        checks.two_classes(known, "classes")
+    blocks: Iterable[Any] = [given[:3]]
+    if not given.in_memory:
+        blocks = ((block.X, block.y, block.weight) for block in given.rows().blocks())
+    seed = int(check_random_state(run.random_state).randint(2**31 - 1))
+    target = model.target if given.target is None and model is not None else given.target
+    for X, y, weight in blocks:
+        data, schema = online_block(
+            X,
+            y,
+            weight,
+            class_weight=settings.class_weight,
+            known=None if model is None else model.schema,
+            classes=known,
+            batch_size=settings.rows_per_step,
+        )
+        model = learn_block(settings, data, schema, target, model, seed, run)
+        known = model.classes
+    return model
+
+
+def learn_block(
     settings: Settings,
     data: ArrayData,
     schema: Schema,
     target: str | None,
+    model: Model | None,
     seed: int,
-    watch: Watch = NOBODY,
+    run: Run,
 ) -> Model:
     """Learn one block: absorb it with q as its cavity, then refine what is at hand."""
     # A seed is the same in every call, but every block draws numbers of its own.
@@ -74,7 +106,7 @@ def learn(
         start: Start, rows: ArrayData, method: str, rate: float, passes: int, least: int = 1
     ) -> Model:
         chosen = replace(settings, method=method)
-        return _go_over(chosen, start, rows, n_seen, rate, rng, watch, passes, least)
+        return _go_over(chosen, start, rows, n_seen, rate, rng, run, passes, least)
 
     method = METHODS[settings.method]
     if method.recounts or method.per_row:
@@ -91,7 +123,7 @@ def _go_over(
     n_seen: float,
     rate: float,
     rng: np.random.RandomState,
-    watch: Watch,
+    run: Run,
     passes: int,
     least: int,
 ) -> Model:
@@ -109,7 +141,7 @@ def _go_over(
         state = state._replace(sites=state.sites._replace(**known))
     if _shapes(start.moments) == _shapes(state.optimizer._asdict()):
         state = state._replace(optimizer=state.optimizer._replace(**start.moments))
-    return run_training(settings, start, engine, schedule, state, source, seed, watch)
+    return run_training(settings, start, engine, schedule, state, source, seed, run)
 
 
 def _shapes(moments: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
