@@ -1,4 +1,4 @@
-"""Every command as a user runs it: a process, its output, its exit code."""
+"""Every command as a user runs it: its output, its exit code, its files."""
 
 import json
 import math
@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+from commandline import ENVIRONMENT, assert_one_line, process, run
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import log_ndtr, ndtr
 from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
@@ -22,24 +23,6 @@ import sepgp
 from sepgp.data.parts import Part
 from sepgp.data.rows import open_rows
 from sepgp.evaluation import metrics
-
-ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "120"}
-
-
-def run(*arguments, **options):
-    """Run `sepgp` with these arguments."""
-    command = [sys.executable, "-m", "sepgp", *map(str, arguments)]
-    given = {"capture_output": True, "text": True, "env": ENVIRONMENT} | options
-    return subprocess.run(command, check=False, **given)
-
-
-def assert_one_line(done, match: str, code: int = 1) -> None:
-    """A mistake: one line on standard error, no traceback, this exit code."""
-    assert done.returncode == code, done.stderr
-    assert "Traceback" not in done.stderr
-    lines = done.stderr.strip().split("\n")
-    assert match in lines[-1], done.stderr
-    assert len(lines) == 1, done.stderr
 
 
 def loans(n: int, seed: int) -> pd.DataFrame:
@@ -121,6 +104,7 @@ def test_predictions_go_through_a_pipe(folder) -> None:
     assert done.stdout.startswith('"probability"')
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "command",
     [
@@ -231,8 +215,9 @@ def test_a_dropped_column_is_not_learned_from(folder, tmp_path) -> None:
     assert not {"age", "since"} & set(described)
 
 
+@pytest.mark.process
 def test_the_version_is_printed() -> None:
-    assert run("--version").stdout == f"sepgp {sepgp.__version__}\n"
+    assert process("--version").stdout == f"sepgp {sepgp.__version__}\n"
 
 
 def test_the_data_sets_are_listed(tmp_path) -> None:
@@ -301,7 +286,8 @@ MISTAKES = {
     ),
     "three labels": (["train", "loans.csv", "--target", "city"], "no label in column 'city'"),
     "unknown method": (
-        ["train", "loans.csv", "--target", "defaulted", "--method", "vb"], "method='vb' is unknown"
+        ["train", "loans.csv", "--target", "defaulted", "--method", "vb"],
+        "--method='vb' is unknown",
     ),
     "no such folder": (
         ["train", "loans.csv", "--target", "defaulted", "--out", "no/m.sepgp"], "make it first"
@@ -320,7 +306,7 @@ MISTAKES = {
     "a model for a table": (["train", "m.sepgp", "--target", "y"], "m.sepgp"),
     "too few rows to keep some aside": (
         ["train", "few.csv", "--target", "defaulted", "--validation", "0.01"],
-        "validation_fraction=0.01 keeps no row of few.csv aside",
+        "--validation=0.01 keeps no row of few.csv aside",
     ),
     "nothing to go on from": (
         ["train", "loans.csv", "--target", "defaulted", "--resume"],
@@ -369,6 +355,14 @@ MISTAKES = {
     "a report without labels": (["report", "m.sepgp", "bare.csv"], "no column 'defaulted'"),
     "a report on a header": (["report", "m.sepgp", "header.csv"], "header.csv has no rows"),
     "no labels": (["evaluate", "m.sepgp", "bare.csv"], "no column 'defaulted'"),
+    "no inducing points": (
+        ["train", "loans.csv", "--target", "defaulted", "--inducing", "0"],
+        "--inducing=0 must be",
+    ),
+    "labels among the columns": (
+        ["train", "loans.csv", "--target", "defaulted", "--columns", "age,defaulted"],
+        "--columns contains the target",
+    ),
     "no such weights": (["evaluate", "m.sepgp", "new.csv", "--weight", "w"], "no column 'w'"),
     "weights of zero": (
         ["evaluate", "m.sepgp", "zero.csv", "--weight", "w"], "no rows of positive weight"
@@ -394,6 +388,131 @@ def test_a_mistake_gets_one_line(folder, arguments, match) -> None:
     assert sorted(os.listdir(folder)) == before
 
 
+@pytest.mark.process
+@pytest.mark.parametrize("mistake", ["missing data", "no model", "an update to nowhere"])
+def test_a_mistake_of_a_process_gets_one_line(folder, mistake) -> None:
+    arguments, match = MISTAKES[mistake]
+    assert_one_line(process(*arguments, cwd=folder), match)
+
+
+TRAIN = ["train", "loans.csv", "--target", "defaulted"]
+OVERWRITTEN = [
+    ([*TRAIN, "--out", "OUT"], "loans.csv"),
+    ([*TRAIN, "--checkpoint", "OUT"], "loans.csv"),
+    ([*TRAIN, "--checkpoint", "OUT", "--out", "m.sepgp"], "m.sepgp"),
+    (["train", "parts", "--target", "defaulted", "--out", "OUT"], "parts/deep/a.csv"),
+    (["train", "parts/*/?.csv", "--target", "defaulted", "--out", "OUT"], "parts/deep/a.csv"),
+    (["train", "part*", "--target", "defaulted", "--out", "OUT"], "parts/deep/a.csv"),
+    (["predict", "m.sepgp", "new.csv", "--out", "OUT"], "new.csv"),
+    (["predict", "m.sepgp", "new.csv", "--out", "OUT"], "m.sepgp"),
+    (["predict", "m.sepgp", "parts", "--out", "OUT"], "parts/deep/a.csv"),
+    (["report", "m.sepgp", "new.csv", "--out", "OUT"], "new.csv"),
+    (["report", "m.sepgp", "new.csv", "--out", "OUT"], "m.sepgp"),
+    (["update", "m.sepgp", "new.csv", "--out", "OUT"], "new.csv"),
+    (["update", "OUT", "new.csv"], "new.csv"),
+]
+DEFAULTS = [
+    (TRAIN, "model.sepgp", "loans.csv"),
+    (TRAIN, "model.sepgp.ckpt", "loans.csv"),
+    (["predict", "m.sepgp", "new.csv"], "predictions.parquet", "m.sepgp"),
+    (["predict", "m.sepgp", "new.csv"], "predictions.parquet", "new.csv"),
+    (["report", "m.sepgp", "new.csv"], "report.html", "m.sepgp"),
+    (["report", "m.sepgp", "new.csv"], "report.html", "new.csv"),
+    (["data", "airline", "loans.csv", "new.csv", "--data", "."],
+     "airline_2008_jan_apr.parquet", "loans.csv"),
+    (["data", "airline", "loans.csv", "new.csv", "--data", "."],
+     "airline_2008_jan_apr.parquet.sha256", "new.csv"),
+]  # fmt: skip
+LINKS = {
+    "equal": lambda file, link: file,
+    "spelled otherwise": lambda file, link: file.parent / ".." / file.parent.name / file.name,
+    "symbolic link": lambda file, link: link.symlink_to(file) or link,
+    "link to a link": lambda file, link: (
+        (link.parent / "between").symlink_to(file) or link.symlink_to("between") or link
+    ),
+    "hard link": lambda file, link: link.hardlink_to(file) or link,
+}
+
+
+def assert_nothing_is_overwritten(folder, *arguments) -> None:
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    before = [(path, path.is_symlink(), path.read_bytes()) for path in files]
+    assert_one_line(run(*arguments, cwd=folder), "; name another file.")
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    assert [(path, path.is_symlink(), path.read_bytes()) for path in files] == before
+
+
+@pytest.fixture
+def inputs(folder, tmp_path):
+    """A folder with a model and data, also in folders."""
+    (tmp_path / "parts" / "deep").mkdir(parents=True)
+    for name in ("m.sepgp", "loans.csv", "new.csv"):
+        (tmp_path / name).write_bytes((folder / name).read_bytes())
+    (tmp_path / "parts" / "deep" / "a.csv").write_bytes((folder / "new.csv").read_bytes())
+    return tmp_path
+
+
+@pytest.mark.parametrize("link", LINKS.values(), ids=LINKS)
+@pytest.mark.parametrize(("arguments", "file"), OVERWRITTEN)
+def test_an_output_that_was_an_input_overwrote_it(inputs, arguments, file, link) -> None:
+    out = link(inputs / file, inputs / "link")
+    arguments = [str(out) if argument == "OUT" else argument for argument in arguments]
+    assert_nothing_is_overwritten(inputs, *arguments)
+
+
+@pytest.mark.parametrize("link", ["symbolic link", "link to a link", "hard link"])
+@pytest.mark.parametrize(("arguments", "name", "file"), DEFAULTS)
+def test_a_default_output_that_led_to_an_input_overwrote_it(
+    inputs, arguments, name, file, link
+) -> None:
+    LINKS[link](inputs / file, inputs / name)
+    assert_nothing_is_overwritten(inputs, *arguments)
+
+
+def test_a_checkpoint_in_the_place_of_the_model_is_refused(inputs) -> None:
+    assert_nothing_is_overwritten(inputs, *TRAIN, "--out", "new.sepgp", "--checkpoint", "new.sepgp")
+
+
+def test_predictions_of_an_earlier_run_are_not_read_and_overwritten(inputs) -> None:
+    (inputs / "parts" / "predictions.parquet").write_bytes(b"")
+    assert_nothing_is_overwritten(inputs / "parts", "predict", "../m.sepgp", ".")
+
+
+def test_a_model_beside_its_data_is_replaced(inputs) -> None:
+    for _ in range(2):
+        done = run("train", ".", "--target", "defaulted", "--steps", 2, "--inducing", 5,
+                   cwd=inputs / "parts")  # fmt: skip
+        assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("name", ["table1", "figure2", "figure3"])
+def test_results_among_the_data_are_refused(name, tmp_path, monkeypatch) -> None:
+    (tmp_path / "link").symlink_to(tmp_path)
+    for out in (tmp_path, tmp_path / "link"):
+        done = run("reproduce", name, "--data", tmp_path, "--out", out)
+        assert_one_line(done, "is the folder with the data; name another folder")
+        monkeypatch.setenv("SEPGP_DATA", str(tmp_path))
+        assert_one_line(run("reproduce", name, "--out", out), "is the folder with the data")
+
+
+@pytest.mark.parametrize(
+    ("command", "endings"),
+    [
+        (TRAIN, ["csv", "parquet", "html", "pdf", "XLSX"]),
+        (["update", "m.sepgp", "new.csv"], ["csv", "html", "pdf"]),
+        (["predict", "m.sepgp", "new.csv"], ["xlsx", "pdf", "html", "sepgp", "json"]),
+        (["report", "m.sepgp", "new.csv"], ["pdf", "csv", "sepgp", "md"]),
+    ],
+    ids=["train", "update", "predict", "report"],
+)
+def test_an_ending_of_another_kind_of_file_is_refused(folder, command, endings) -> None:
+    for ending in endings:
+        done = run(*command, "--out", f"result.{ending}", cwd=folder)
+        assert_one_line(done, f"Error: --out=result.{ending} is n")
+    assert not list(folder.glob("result*"))
+
+
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("name", "missing"), [("table1", "australian"), ("figure2", "mnist"), ("figure3", "mnist")]
 )
@@ -409,6 +528,7 @@ def test_a_column_like_an_identifier_brings_one_line(tmp_path) -> None:
     loans(250, 0).assign(number=range(250)).to_csv(tmp_path / "loans.csv", index=False)
     done = run("train", "loans.csv", "--target", "defaulted", "--steps", 1, "--quiet", cwd=tmp_path)
     assert_one_line(done, "Warning: Column 'number' has another whole number in every row", code=0)
+    assert done.stderr.endswith("leave it out (--drop 'number').\n")
 
 
 def test_an_unknown_option_is_a_usage_error() -> None:
@@ -448,6 +568,7 @@ SIGNALS = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.process
 @SIGNALS
 def test_a_signal_keeps_the_best_model_and_the_run_goes_on(folder, tmp_path, number, code) -> None:
     arguments = train(folder, tmp_path, "--steps", 3000)
@@ -476,6 +597,7 @@ def test_a_signal_keeps_the_best_model_and_the_run_goes_on(folder, tmp_path, num
     assert sorted(os.listdir(tmp_path)) == ["m.sepgp"]
 
 
+@pytest.mark.process
 def test_a_signal_before_the_first_step_ends_at_once(folder, tmp_path) -> None:
     """Here while the rows still come through a pipe."""
     environment = {**ENVIRONMENT, "TMPDIR": str(tmp_path)}
@@ -490,6 +612,7 @@ def test_a_signal_before_the_first_step_ends_at_once(folder, tmp_path) -> None:
         assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.process
 @SIGNALS
 @pytest.mark.parametrize("command", ["predict", "evaluate", "update"])
 def test_a_signal_leaves_no_half_written_files(folder, tmp_path, command, number, code) -> None:
