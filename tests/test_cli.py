@@ -31,6 +31,7 @@ def complaint(capsys, *arguments):
     return sentence
 
 
+@pytest.mark.process
 def test_help_waits_for_no_large_library():
     """Which is what makes it answer at once."""
     code = (
@@ -70,11 +71,13 @@ def complete(words, **how):
     return done.stdout
 
 
+@pytest.mark.process
 def test_shells_complete_commands_and_options():
     assert complete("sepgp tr").split() == ["train"]
     assert complete("sepgp train --val").split() == ["--validation"]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_a_completion_script_is_printed(shell):
     assert "_SEPGP_COMPLETE=complete_" in complete("", how=f"source_{shell}")
@@ -91,6 +94,7 @@ def test_a_fault_of_ours_is_one_line_too(capsys, monkeypatch):
     assert "please report" in sentence
 
 
+@pytest.mark.process
 def test_python_m_sepgp():
     command = [sys.executable, "-m", "sepgp", "--help"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)

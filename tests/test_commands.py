@@ -1,6 +1,5 @@
-"""Every command as a user runs it: its output and its exit code, and a few as processes."""
+"""Every command as a user runs it: its output, its exit code, its files."""
 
-import io
 import json
 import math
 import os
@@ -10,58 +9,20 @@ import signal
 import subprocess
 import sys
 import time
-import warnings
-from contextlib import chdir, redirect_stderr, redirect_stdout
 
 import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+from commandline import ENVIRONMENT, assert_one_line, process, run
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import log_ndtr, ndtr
 from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 
 import sepgp
-from sepgp.cli.main import main
-from sepgp.data.rows import open_rows
 from sepgp.data.split import SplitRows
+from sepgp.data.rows import open_rows
 from sepgp.evaluation import metrics
-
-ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "120"}
-
-
-def run(*arguments, cwd="."):
-    """Run `sepgp` with these arguments, without a process of its own."""
-    out, error = io.StringIO(), io.StringIO()
-    with (
-        chdir(cwd),
-        redirect_stdout(out),
-        redirect_stderr(error),
-        pytest.MonkeyPatch.context() as environment,
-        warnings.catch_warnings(),
-    ):
-        environment.setenv("COLUMNS", ENVIRONMENT["COLUMNS"])
-        warnings.simplefilter("default")  # and not as errors, which they are in tests
-        with pytest.raises(SystemExit) as ended:
-            main([*map(str, arguments)])
-    code = ended.value.code or 0
-    return subprocess.CompletedProcess(arguments, code, out.getvalue(), error.getvalue())
-
-
-def run_process(*arguments, **options):
-    """Run `sepgp` with these arguments as a process."""
-    command = [sys.executable, "-m", "sepgp", *map(str, arguments)]
-    given = {"capture_output": True, "text": True, "env": ENVIRONMENT} | options
-    return subprocess.run(command, check=False, **given)
-
-
-def assert_one_line(done, match: str, code: int = 1) -> None:
-    """A mistake: one line on standard error, no traceback, this exit code."""
-    assert done.returncode == code, done.stderr
-    assert "Traceback" not in done.stderr
-    lines = done.stderr.strip().split("\n")
-    assert match in lines[-1], done.stderr
-    assert len(lines) == 1, done.stderr
 
 
 def loans(n: int, seed: int) -> pd.DataFrame:
@@ -135,10 +96,9 @@ def test_predictions_carry_columns_of_the_table(folder) -> None:
     assert_allclose(said["probability"], expected[:, 1], rtol=1e-12)
 
 
-@pytest.mark.process
 def test_predictions_go_through_a_pipe(folder) -> None:
     content = (folder / "new.csv").read_text()
-    done = run_process("predict", folder / "m.sepgp", "-", "--out", "-", input=content)
+    done = run("predict", folder / "m.sepgp", "-", "--out", "-", input=content)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("\n") == 101
     assert done.stdout.startswith('"probability"')
@@ -255,8 +215,9 @@ def test_a_dropped_column_is_not_learned_from(folder, tmp_path) -> None:
     assert not {"age", "since"} & set(described)
 
 
+@pytest.mark.process
 def test_the_version_is_printed() -> None:
-    assert run_process("--version").stdout == f"sepgp {sepgp.__version__}\n"
+    assert process("--version").stdout == f"sepgp {sepgp.__version__}\n"
 
 
 def test_the_data_sets_are_listed(tmp_path) -> None:
@@ -270,7 +231,7 @@ def test_a_model_is_updated_in_its_place(folder, tmp_path) -> None:
     path.write_bytes((folder / "m.sepgp").read_bytes())
     done = run("update", path, folder / "new.csv")
     assert done.returncode == 0, done.stderr
-    assert sepgp.load(path).model_.n_seen == sepgp.load(folder / "m.sepgp").model_.n_seen + 100
+    assert sepgp.load(path)._n_seen == sepgp.load(folder / "m.sepgp")._n_seen + 100
 
 
 def train(folder, out, *more):
@@ -309,10 +270,9 @@ def test_without_validation_nothing_is_kept_aside(folder, tmp_path) -> None:
     assert "400 rows of 5 columns" in done.stderr
 
 
-@pytest.mark.process
 def test_quiet_says_nothing_but_the_results(folder, tmp_path) -> None:
-    done = run_process("train", folder / "loans.csv", "--target", "defaulted", "--out",
-                       tmp_path / "m.sepgp", "--inducing", 5, "--steps", 5, "--quiet")  # fmt: skip
+    done = run("train", folder / "loans.csv", "--target", "defaulted", "--out",
+               tmp_path / "m.sepgp", "--inducing", 5, "--steps", 5, "--quiet")  # fmt: skip
     assert done.returncode == 0
     assert done.stderr == ""
 
@@ -326,7 +286,8 @@ MISTAKES = {
     ),
     "three labels": (["train", "loans.csv", "--target", "city"], "no label in column 'city'"),
     "unknown method": (
-        ["train", "loans.csv", "--target", "defaulted", "--method", "vb"], "method='vb' is unknown"
+        ["train", "loans.csv", "--target", "defaulted", "--method", "vb"],
+        "--method='vb' is unknown",
     ),
     "no such folder": (
         ["train", "loans.csv", "--target", "defaulted", "--out", "no/m.sepgp"], "make it first"
@@ -345,7 +306,7 @@ MISTAKES = {
     "a model for a table": (["train", "m.sepgp", "--target", "y"], "m.sepgp"),
     "too few rows to keep some aside": (
         ["train", "few.csv", "--target", "defaulted", "--validation", "0.01"],
-        "validation_fraction=0.01 keeps no row of few.csv aside",
+        "--validation=0.01 keeps no row of few.csv aside",
     ),
     "nothing to go on from": (
         ["train", "loans.csv", "--target", "defaulted", "--resume"],
@@ -394,6 +355,14 @@ MISTAKES = {
     "a report without labels": (["report", "m.sepgp", "bare.csv"], "no column 'defaulted'"),
     "a report on a header": (["report", "m.sepgp", "header.csv"], "header.csv has no rows"),
     "no labels": (["evaluate", "m.sepgp", "bare.csv"], "no column 'defaulted'"),
+    "no inducing points": (
+        ["train", "loans.csv", "--target", "defaulted", "--inducing", "0"],
+        "--inducing=0 must be",
+    ),
+    "labels among the columns": (
+        ["train", "loans.csv", "--target", "defaulted", "--columns", "age,defaulted"],
+        "--columns contains the target",
+    ),
     "no such weights": (["evaluate", "m.sepgp", "new.csv", "--weight", "w"], "no column 'w'"),
     "weights of zero": (
         ["evaluate", "m.sepgp", "zero.csv", "--weight", "w"], "no rows of positive weight"
@@ -404,8 +373,8 @@ MISTAKES = {
 }  # fmt: skip
 
 
-def with_bad_tables(folder):
-    """The folder, with tables that some command cannot take."""
+@pytest.mark.parametrize(("arguments", "match"), MISTAKES.values(), ids=MISTAKES)
+def test_a_mistake_gets_one_line(folder, arguments, match) -> None:
     (folder / "empty.csv").write_text("")
     new = loans(20, 2)
     new[:0].to_csv(folder / "header.csv", index=False)
@@ -414,12 +383,7 @@ def with_bad_tables(folder):
     new.assign(defaulted="maybe", w=-1).to_csv(folder / "odd.csv", index=False)
     new.assign(w=0).to_csv(folder / "zero.csv", index=False)
     new.drop(columns="defaulted").to_csv(folder / "bare.csv", index=False)
-    return folder
-
-
-@pytest.mark.parametrize(("arguments", "match"), MISTAKES.values(), ids=MISTAKES)
-def test_a_mistake_gets_one_line(folder, arguments, match) -> None:
-    before = sorted(os.listdir(with_bad_tables(folder)))
+    before = sorted(os.listdir(folder))
     assert_one_line(run(*arguments, cwd=folder), match)
     assert sorted(os.listdir(folder)) == before
 
@@ -433,11 +397,126 @@ PROCESSES = [
 
 @pytest.mark.process
 @pytest.mark.parametrize("mistake", PROCESSES)
-def test_a_mistake_gets_one_line_and_no_more_from_a_process(folder, mistake) -> None:
+def test_a_mistake_of_a_process_gets_one_line(folder, mistake) -> None:
     arguments, match = MISTAKES[mistake]
-    before = sorted(os.listdir(with_bad_tables(folder)))
-    assert_one_line(run_process(*arguments, cwd=folder), match)
-    assert sorted(os.listdir(folder)) == before
+    assert_one_line(process(*arguments, cwd=folder), match)
+
+
+TRAIN = ["train", "loans.csv", "--target", "defaulted"]
+OVERWRITTEN = [
+    ([*TRAIN, "--out", "OUT"], "loans.csv"),
+    ([*TRAIN, "--checkpoint", "OUT"], "loans.csv"),
+    ([*TRAIN, "--checkpoint", "OUT", "--out", "m.sepgp"], "m.sepgp"),
+    (["train", "parts", "--target", "defaulted", "--out", "OUT"], "parts/deep/a.csv"),
+    (["train", "parts/*/?.csv", "--target", "defaulted", "--out", "OUT"], "parts/deep/a.csv"),
+    (["train", "part*", "--target", "defaulted", "--out", "OUT"], "parts/deep/a.csv"),
+    (["predict", "m.sepgp", "new.csv", "--out", "OUT"], "new.csv"),
+    (["predict", "m.sepgp", "new.csv", "--out", "OUT"], "m.sepgp"),
+    (["predict", "m.sepgp", "parts", "--out", "OUT"], "parts/deep/a.csv"),
+    (["report", "m.sepgp", "new.csv", "--out", "OUT"], "new.csv"),
+    (["report", "m.sepgp", "new.csv", "--out", "OUT"], "m.sepgp"),
+    (["update", "m.sepgp", "new.csv", "--out", "OUT"], "new.csv"),
+    (["update", "OUT", "new.csv"], "new.csv"),
+]
+DEFAULTS = [
+    (TRAIN, "model.sepgp", "loans.csv"),
+    (TRAIN, "model.sepgp.ckpt", "loans.csv"),
+    (["predict", "m.sepgp", "new.csv"], "predictions.parquet", "m.sepgp"),
+    (["predict", "m.sepgp", "new.csv"], "predictions.parquet", "new.csv"),
+    (["report", "m.sepgp", "new.csv"], "report.html", "m.sepgp"),
+    (["report", "m.sepgp", "new.csv"], "report.html", "new.csv"),
+    (["data", "airline", "loans.csv", "new.csv", "--data", "."],
+     "airline_2008_jan_apr.parquet", "loans.csv"),
+    (["data", "airline", "loans.csv", "new.csv", "--data", "."],
+     "airline_2008_jan_apr.parquet.sha256", "new.csv"),
+]  # fmt: skip
+LINKS = {
+    "equal": lambda file, link: file,
+    "spelled otherwise": lambda file, link: file.parent / ".." / file.parent.name / file.name,
+    "symbolic link": lambda file, link: link.symlink_to(file) or link,
+    "link to a link": lambda file, link: (
+        (link.parent / "between").symlink_to(file) or link.symlink_to("between") or link
+    ),
+    "hard link": lambda file, link: link.hardlink_to(file) or link,
+}
+
+
+def assert_nothing_is_overwritten(folder, *arguments) -> None:
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    before = [(path, path.is_symlink(), path.read_bytes()) for path in files]
+    assert_one_line(run(*arguments, cwd=folder), "; name another file.")
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    assert [(path, path.is_symlink(), path.read_bytes()) for path in files] == before
+
+
+@pytest.fixture
+def inputs(folder, tmp_path):
+    """A folder with a model and data, also in folders."""
+    (tmp_path / "parts" / "deep").mkdir(parents=True)
+    for name in ("m.sepgp", "loans.csv", "new.csv"):
+        (tmp_path / name).write_bytes((folder / name).read_bytes())
+    (tmp_path / "parts" / "deep" / "a.csv").write_bytes((folder / "new.csv").read_bytes())
+    return tmp_path
+
+
+@pytest.mark.parametrize("link", LINKS.values(), ids=LINKS)
+@pytest.mark.parametrize(("arguments", "file"), OVERWRITTEN)
+def test_an_output_that_was_an_input_overwrote_it(inputs, arguments, file, link) -> None:
+    out = link(inputs / file, inputs / "link")
+    arguments = [str(out) if argument == "OUT" else argument for argument in arguments]
+    assert_nothing_is_overwritten(inputs, *arguments)
+
+
+@pytest.mark.parametrize("link", ["symbolic link", "link to a link", "hard link"])
+@pytest.mark.parametrize(("arguments", "name", "file"), DEFAULTS)
+def test_a_default_output_that_led_to_an_input_overwrote_it(
+    inputs, arguments, name, file, link
+) -> None:
+    LINKS[link](inputs / file, inputs / name)
+    assert_nothing_is_overwritten(inputs, *arguments)
+
+
+def test_a_checkpoint_in_the_place_of_the_model_is_refused(inputs) -> None:
+    assert_nothing_is_overwritten(inputs, *TRAIN, "--out", "new.sepgp", "--checkpoint", "new.sepgp")
+
+
+def test_predictions_of_an_earlier_run_are_not_read_and_overwritten(inputs) -> None:
+    (inputs / "parts" / "predictions.parquet").write_bytes(b"")
+    assert_nothing_is_overwritten(inputs / "parts", "predict", "../m.sepgp", ".")
+
+
+def test_a_model_beside_its_data_is_replaced(inputs) -> None:
+    for _ in range(2):
+        done = run("train", ".", "--target", "defaulted", "--steps", 2, "--inducing", 5,
+                   cwd=inputs / "parts")  # fmt: skip
+        assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("name", ["table1", "figure2", "figure3"])
+def test_results_among_the_data_are_refused(name, tmp_path, monkeypatch) -> None:
+    (tmp_path / "link").symlink_to(tmp_path)
+    for out in (tmp_path, tmp_path / "link"):
+        done = run("reproduce", name, "--data", tmp_path, "--out", out)
+        assert_one_line(done, "is the folder with the data; name another folder")
+        monkeypatch.setenv("SEPGP_DATA", str(tmp_path))
+        assert_one_line(run("reproduce", name, "--out", out), "is the folder with the data")
+
+
+@pytest.mark.parametrize(
+    ("command", "endings"),
+    [
+        (TRAIN, ["csv", "parquet", "html", "pdf", "XLSX"]),
+        (["update", "m.sepgp", "new.csv"], ["csv", "html", "pdf"]),
+        (["predict", "m.sepgp", "new.csv"], ["xlsx", "pdf", "html", "sepgp", "json"]),
+        (["report", "m.sepgp", "new.csv"], ["pdf", "csv", "sepgp", "md"]),
+    ],
+    ids=["train", "update", "predict", "report"],
+)
+def test_an_ending_of_another_kind_of_file_is_refused(folder, command, endings) -> None:
+    for ending in endings:
+        done = run(*command, "--out", f"result.{ending}", cwd=folder)
+        assert_one_line(done, f"Error: --out=result.{ending} is n")
+    assert not list(folder.glob("result*"))
 
 
 @pytest.mark.process
@@ -445,7 +524,7 @@ def test_a_mistake_gets_one_line_and_no_more_from_a_process(folder, mistake) -> 
     ("name", "missing"), [("table1", "australian"), ("figure2", "mnist"), ("figure3", "mnist")]
 )
 def test_an_experiment_without_its_data_gets_a_sentence(name, missing, tmp_path) -> None:
-    done = run_process("reproduce", name, "--data", tmp_path, "--out", tmp_path / "out")
+    done = run("reproduce", name, "--data", tmp_path, "--out", tmp_path / "out")
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
     assert re.search(rf"^Error: .*{missing}\.\w+ cannot be read", done.stderr, re.MULTILINE)
@@ -456,10 +535,11 @@ def test_a_column_like_an_identifier_brings_one_line(tmp_path) -> None:
     loans(250, 0).assign(number=range(250)).to_csv(tmp_path / "loans.csv", index=False)
     done = run("train", "loans.csv", "--target", "defaulted", "--steps", 1, "--quiet", cwd=tmp_path)
     assert_one_line(done, "Warning: Column 'number' has another whole number in every row", code=0)
+    assert done.stderr.endswith("leave it out (--drop 'number').\n")
 
 
 def test_an_unknown_option_is_a_usage_error() -> None:
-    assert run_process("train", "--colour", "red").returncode == 2
+    assert run("train", "--colour", "red").returncode == 2
 
 
 def started(arguments, until, **options):
@@ -498,7 +578,7 @@ SIGNALS = pytest.mark.parametrize(
 @pytest.mark.process
 @SIGNALS
 def test_a_signal_keeps_the_best_model_and_the_run_goes_on(folder, tmp_path, number, code) -> None:
-    arguments = train(folder, tmp_path, "--steps", 1000)
+    arguments = train(folder, tmp_path, "--steps", 3000)
     ended, out, said = on_a_terminal(arguments, "step ", number)
     assert ended == code, said
     assert "Traceback" not in said
@@ -508,16 +588,16 @@ def test_a_signal_keeps_the_best_model_and_the_run_goes_on(folder, tmp_path, num
     assert " left" not in last
     assert ("log-likelihood" in out) == (number == signal.SIGINT)
     early = sepgp.load(tmp_path / "m.sepgp")
-    assert 0 < early.n_iter_ < 1000
+    assert 0 < early.n_iter_ < 3000
     assert np.isfinite(early.history_["validation_nll"][-1])
     assert f"Stopped at step {early.n_iter_};" in said
 
-    refused = run_process(*arguments)
+    refused = run(*arguments)
     assert_one_line(refused, "m.sepgp.ckpt holds a run that was not finished; add --resume")
-    done = run_process(*arguments, "--resume")
+    done = run(*arguments, "--resume")
     assert done.returncode == 0, done.stderr
     late = sepgp.load(tmp_path / "m.sepgp")
-    assert late.n_iter_ == 1000
+    assert late.n_iter_ == 3000
     before = early.n_iter_ - 1  # the last step of a stopped run is not taken over
     for name in ("log_evidence", "validation_nll"):
         assert_array_equal(late.history_[name][:before], early.history_[name][:before])

@@ -64,6 +64,7 @@ def test_kill_loses_only_the_cell_under_way(tmp_path):
     assert [result["number"] for result in after.values()] == list(range(6))
 
 
+@pytest.mark.process
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks at processes in /proc")
 @pytest.mark.parametrize("wanted", [0, 2])
 def test_ctrl_c_keeps_the_finished_cells_and_ends_the_workers(tmp_path, wanted):
@@ -89,6 +90,7 @@ def children(pid):
     return [int(n) for n in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
+@pytest.mark.process
 def test_a_worker_has_one_thread(tmp_path):
     (result,) = [list(cells.run([Cell("threads", threads, {})], tmp_path, None, jobs=1))]
     assert [cell.name for cell in result] == ["threads"]

@@ -3,8 +3,6 @@
 import itertools
 import json
 import re
-import subprocess
-import sys
 from html import escape
 from html.parser import HTMLParser
 
@@ -12,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from browser import CHROMIUM, Browser
+from commandline import assert_one_line, run
 from numpy.testing import assert_allclose, assert_array_equal
 from quick import assert_one_sentence, blobs, quick
 from scipy.special import ndtr
@@ -459,11 +458,6 @@ def test_a_file_that_cannot_be_written_is_told_before_the_work(tmp_path):
 # --- the command ------------------------------------------------------------------------------
 
 
-def command(*arguments):
-    line = [sys.executable, "-m", "sepgp", "report", *map(str, arguments)]
-    return subprocess.run(line, capture_output=True, text=True, check=False)
-
-
 @pytest.fixture(scope="module")
 def files(bought, tmp_path_factory):
     folder = tmp_path_factory.mktemp("files")
@@ -474,19 +468,14 @@ def files(bought, tmp_path_factory):
 
 @pytest.mark.process
 def test_command_says_what_evaluate_says(files):
-    from typer.testing import CliRunner
-
-    from sepgp.cli.main import app
-
     data, out = files / "weighted.csv", files / "weighted.html"
     rows = table(seed=1)
     rows.assign(w=np.random.default_rng(0).gamma(2, 1, len(rows))).to_csv(data, index=False)
     try:
         arguments = [files / "model.sepgp", data, "--weight", "w"]
-        done = command(*arguments, "--out", out)
+        done = run("report", *arguments, "--out", out)
         assert done.returncode == 0, done.stderr
-        found = CliRunner().invoke(app, ["evaluate", *map(str, arguments), "--json"])
-        scores = json.loads(found.stdout)
+        scores = json.loads(run("evaluate", *arguments, "--json").stdout)
         text = out.read_text()
     finally:
         for path in (data, out):
@@ -501,8 +490,9 @@ def test_command_says_what_evaluate_says(files):
 
 @pytest.mark.process
 def test_command(files):
+    """Which knows the target by the model."""
     out = files / "report.html"
-    done = command(files / "model.sepgp", files / "data.csv", "--out", out)  # the target is known
+    done = run("report", files / "model.sepgp", files / "data.csv", "--out", out)
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"{out}\n"
     assert "Report on model.sepgp" in out.read_text()
@@ -518,22 +508,16 @@ def test_command(files):
         ("model.sepgp", "model.sepgp", "bought", "r.html", "model.sepgp cannot be read"),
         ("model.sepgp", "data.csv", "sold", "r.html", "has no column 'sold'"),
         ("model.sepgp", "data.csv", "age", "r.html", "learned from"),
-        ("model.sepgp", "data.csv", "bought", "no/r.html", "cannot be written"),
+        ("model.sepgp", "data.csv", "bought", "no/r.html", "make it first"),
     ],
 )
-def test_bad_input(files, model, data, target, out, words, capsys):
-    from sepgp.cli.main import main
-
+def test_bad_input(files, model, data, target, out, words):
     arguments = [files / model, files / data, "--target", target, "--out", files / out]
-    with pytest.raises(SystemExit) as ended:
-        main(["report", *map(str, arguments)])
-    assert ended.value.code == 1
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    sentence = captured.err.splitlines()[-1]
-    assert sentence.startswith("Error: ")
-    assert words in sentence
-    assert_one_sentence(sentence)
+    done = run("report", *arguments)
+    assert done.stdout == ""
+    assert_one_line(done, words)
+    assert done.stderr.startswith("Error: ")
+    assert_one_sentence(done.stderr.strip())
     assert not (files / "r.html").exists()
 
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from sepgp.cli.options import Data
+from sepgp.cli.options import Data, refuse_inputs
 
 app = typer.Typer()
 
@@ -48,7 +48,11 @@ def airline(
     sepgp data airline 2008.csv.bz2 plane-data.csv --data DIR
     """
     from sepgp.experiments.airline import build
+    from sepgp.experiments.catalogue import data_folder, described
 
+    file = described("airline").file
+    for name in (file, f"{file}.sha256"):
+        refuse_inputs("--data", data_folder(data, file) / name, flights, planes)
     typer.echo(build(flights, planes, data))
 
 

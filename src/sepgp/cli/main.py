@@ -1,6 +1,7 @@
 """The command `sepgp`: its groups, and one sentence for every mistake."""
 
 import os
+import re
 import signal
 import sys
 import traceback
@@ -14,6 +15,23 @@ import sepgp
 from sepgp.cli import data, evaluate, info, predict, report, reproduce, signals, train
 from sepgp.errors import InvalidData, InvalidParameter
 from sepgp.experiments.cells import CellFailed
+
+OPTIONS = {
+    "batch_size": "--batch-size",
+    "checkpoint": "--checkpoint",
+    "columns": "--columns",
+    "forgetting": "--forgetting",
+    "kernel": "--kernel",
+    "max_iter": "--steps",
+    "method": "--method",
+    "n_inducing": "--inducing",
+    "random_state": "--seed",
+    "sample_weight": "--weight",
+    "target": "--target",
+    "time_budget": "--time-budget",
+    "validation_fraction": "--validation",
+}
+"""What the parameters of Python are called on the command line."""
 
 app = typer.Typer(
     help="Sparse Gaussian process classification by stochastic expectation propagation.",
@@ -47,9 +65,16 @@ app.add_typer(data.app, name="data")
 app.add_typer(reproduce.app, name="reproduce")
 
 
+def _say(kind: str, said: object) -> None:
+    """Print a sentence of the library, in which options stand for the parameters of Python."""
+    text = re.sub(r"columns=\[\.\.\.\], or (--drop .*) on the command line", r"\1", str(said))
+    names = re.compile(rf"\b({'|'.join(OPTIONS)})(?==)|^columns(?= contains)")
+    text = names.sub(lambda found: OPTIONS[found[0]], text)
+    print(f"{kind}: {text}", file=sys.stderr)
+
+
 def _warn(message: Warning | str, *_: Any, **__: Any) -> None:
-    """Show a warning as one sentence."""
-    print(f"Warning: {message}", file=sys.stderr)
+    _say("Warning", message)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -65,7 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
     except (InvalidData, InvalidParameter, CellFailed, ImportError, MemoryError, OSError) as error:
-        print(f"Error: {error}", file=sys.stderr)
+        _say("Error", error)
         sys.exit(1)
     except Exception as error:
         where = traceback.extract_tb(error.__traceback__)[-1]

@@ -1,5 +1,8 @@
 """Options that several commands share."""
 
+import glob
+import os
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,6 +12,10 @@ from sepgp.errors import InvalidParameter
 
 if TYPE_CHECKING:
     from sepgp.classifier import GPClassifier
+
+TABLES = (".csv", ".tsv", ".parquet", ".pq", ".feather", ".arrow", ".json", ".jsonl", ".gz", ".zst")
+DOCUMENTS = (".html", ".htm", ".pdf", ".txt", ".md", ".xls", ".xlsx", ".ods", ".png", ".zip")
+"""Endings of files that are no models."""
 
 Data = Annotated[
     Path | None,
@@ -47,9 +54,43 @@ def label_column(model: "GPClassifier", given: str | None) -> str:
     return target
 
 
-def writable(path: Path) -> None:
-    """Find out before hours of work that the result has no place to go."""
-    if path.is_dir():
-        raise InvalidParameter(f"--out={path} is a folder; name a file.")
-    if not path.absolute().parent.is_dir():
-        raise InvalidParameter(f"--out={path} is in a folder that is not there; make it first.")
+def check_out(out: Path, *inputs: str | Path, endings: Collection[str] = ()) -> None:
+    """Refuse before anything is read that the result goes where it cannot or must not go.
+
+    `inputs` are the files that are read and the data, as the commands take it; `endings` those
+    that the result may have, where it is not a model, which may have any but those of others.
+    """
+    if out.is_dir():
+        raise InvalidParameter(f"--out={out} is a folder; name a file.")
+    if not out.absolute().parent.is_dir():
+        raise InvalidParameter(f"--out={out} is in a folder that is not there; make it first.")
+    refuse_inputs("--out", out, *inputs)
+    ending = out.suffix.lower()
+    if endings and ending not in endings:
+        either = " nor ".join(endings)
+        raise InvalidParameter(f"--out={out} is neither {either}; choose one of them.")
+    if not endings and ending in TABLES + DOCUMENTS:
+        raise InvalidParameter(f"--out={out} is no name for a model; end it in .sepgp.")
+
+
+def refuse_inputs(option: str, output: Path, *inputs: str | Path) -> None:
+    """Refuse an output that is one of the inputs, or a link to one."""
+    for file in (file for path in inputs for file in _files(str(path))):
+        if same(output, file):
+            raise InvalidParameter(f"{option}={output} would overwrite {file}; name another file.")
+
+
+def same(a: Path, b: Path) -> bool:
+    """Whether two paths lead to one place, be it by symbolic or hard links."""
+    if a.exists() and b.exists():
+        return os.path.samefile(a, b)
+    return os.path.realpath(a) == os.path.realpath(b)
+
+
+def _files(data: str) -> list[Path]:
+    """The path, or the files that a folder or a pattern stands for."""
+    found = [Path(data)]
+    if not found[0].exists():
+        found += map(Path, glob.glob(data, recursive=True))
+    inside = [file for path in found for file in path.rglob("*") if file.suffix.lower() in TABLES]
+    return found + inside

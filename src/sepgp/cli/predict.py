@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sepgp.cli.options import Model, Rows, writable
+from sepgp.cli.options import Model, Rows, check_out
 from sepgp.cli.stdin import readable
 from sepgp.errors import InvalidParameter
 
@@ -45,7 +45,7 @@ def predict(
                 f"--keep={name} would be a second column of this name; leave it out or rename it."
             )
     if out != "-":
-        _check(Path(out))
+        check_out(Path(out), model, data, endings=(".csv", ".parquet", ".pq"))
     fitted = load(model)
     with readable(data) as path:
         n_rows = _write(_tables(fitted, path, kept), out)
@@ -53,12 +53,6 @@ def predict(
         second = fitted.classes_.tolist()[1]
         said = f"{out}: {n_rows:,} rows; probability is that of {second!r}."
         typer.echo(said, err=True)
-
-
-def _check(out: Path) -> None:
-    writable(out)
-    if out.suffix.lower() not in (".csv", ".parquet", ".pq"):
-        raise InvalidParameter(f"--out={out} is neither .csv nor .parquet; choose one of them.")
 
 
 def _tables(model: Any, path: str, keep: list[str]) -> Iterator[Any]:

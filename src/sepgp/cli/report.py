@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from sepgp.cli.options import Model, Rows, Target, Weight, label_column
+from sepgp.cli.options import Model, Rows, Target, Weight, check_out, label_column
 from sepgp.cli.stdin import readable
 
 
@@ -29,6 +29,7 @@ def report(
     from sepgp.classifier import load
     from sepgp.report import write
 
+    check_out(out, model, data, endings=(".html", ".htm"))
     fitted = load(model)
     column = label_column(fitted, target)
     with readable(data) as path, Console(stderr=True).status("Reading rows ...") as status:

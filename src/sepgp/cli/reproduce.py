@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sepgp.cli.options import Data
+from sepgp.cli.options import Data, same
 from sepgp.errors import InvalidParameter
 
 app = typer.Typer(no_args_is_help=True, help="Repeat an experiment of the paper.")
@@ -62,6 +62,9 @@ def _reproduce(name: str, data: Path | None, out: Path, jobs: int | None, quick:
 
     from sepgp.experiments import cells, style
 
+    place = data or os.environ.get("SEPGP_DATA")
+    if place and same(out, Path(place)):
+        raise InvalidParameter(f"--out={out} is the folder with the data; name another folder.")
     style.matplotlib()  # now, not after hours of work
     experiment: Any = import_module(f"sepgp.experiments.{name}")
     grid = experiment.cells(quick)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sepgp.cli import signals
-from sepgp.cli.options import Model, Quiet, Rows, Target, label_column, writable
+from sepgp.cli.options import Model, Quiet, Rows, Target, check_out, label_column, refuse_inputs
 from sepgp.cli.stdin import readable
 from sepgp.errors import InvalidParameter
 
@@ -80,10 +80,11 @@ def train(
     from sepgp.data.rows import open_rows
     from sepgp.data.split import SplitRows
 
-    writable(out)
+    check_out(out, data)
     if checkpoint is None and (resume or method != "ep"):
         checkpoint = Path(f"{out}.ckpt")
     if checkpoint is not None:
+        refuse_inputs("--checkpoint", checkpoint, data, out)
         _check(checkpoint, resume)
     model = GPClassifier(
         method=method,
@@ -144,8 +145,11 @@ def update(
     """
     from sepgp.classifier import load
 
+    if out is None:
+        refuse_inputs("MODEL", model, data)
+    else:
+        check_out(out, data)
     fitted = load(model)
-    writable(out or model)
     before = fitted._n_seen
     fitted.set_params(forgetting=forgetting, random_state=0)
     with readable(data) as path:

@@ -74,8 +74,10 @@ class ProgressLine:
         ]
         if not math.isnan(self._nll):
             parts.append(f"validation NLL {self._nll:.4f}")
-        line = Text("  ".join(parts), overflow="ellipsis", no_wrap=True)
+        line = Text("  ".join(parts))
         if self._console.is_interactive:
+            # A line that wraps could not be rewritten; a terminal adds ^C for Ctrl-C.
+            line.truncate(self._console.width - 3, overflow="ellipsis")
             self._live.start()
             self._live.update(line, refresh=True)
         else:
