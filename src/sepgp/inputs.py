@@ -13,10 +13,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from sepgp.data import checks, stream_source
+from sepgp.data.array_source import merge_duplicates
 from sepgp.data.batches import MINIBATCH
-from sepgp.data.duplicates import merge_duplicates
 from sepgp.data.encoding import Encoding, Number, kind, left_out, numbers
-from sepgp.data.prepared import ArrayData, Data, prepare, prepare_split, split
+from sepgp.data.prepared import ArrayData, Data, prepare, split
 from sepgp.data.rows import ArrayRows, Rows, TableRows, arrow, is_table, open_rows
 from sepgp.data.scaling import Floats
 from sepgp.data.summary import Summary
@@ -55,11 +55,7 @@ def training_data(
     rows = training_rows(X, y, sample_weight, target, columns)
     encoding = model.encoding_ if warm and rows.schema is not None else None
     size = MINIBATCH if model.batch_size is None else model.batch_size
-    data: Data
-    if share:
-        data, aside = prepare_split(rows, share, model.class_weight, seed, encoding, size)
-    else:
-        data = prepare(rows, model.class_weight, seed, encoding, size)
+    data, aside = prepare(rows, model.class_weight, seed, encoding, size, share)
     n_features = data.sample()[0].shape[1]
     if warm:
         _same_columns(model, data.encoding, n_features)

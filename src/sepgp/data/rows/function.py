@@ -1,13 +1,11 @@
 """Rows that a function gives."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from sepgp.data import checks
 from sepgp.data.rows.array import array_block
 from sepgp.data.rows.base import BLOCK, Block, Rows, choose_columns, cut_blocks
 from sepgp.data.rows.table import arrow, is_table
@@ -95,23 +93,17 @@ class CallableRows(Rows):
         if hasattr(X, "__len__") and not len(X):  # whatever its columns
             return Block(np.empty((0, 0)), None, np.empty(0))
         if not is_table(X):
-            return array_block(X, y, weight, self.name)
+            return array_block(X, self.name).beside(y, weight, self.name)
+        if y is not None and self._target is not None:
+            raise InvalidData(
+                f"{self.name} gave labels beside a table, but target={self._target!r} names a "
+                "column; give the labels once."
+            )
         table = arrow(X, self.name)
         chosen = choose_columns(
             table.column_names, self.name, self._target, self._chosen, self._weight
         )
-        block = chosen.block(table, self.name)
-        if y is not None:
-            if self._target is not None:
-                raise InvalidData(
-                    f"{self.name} gave labels beside a table, but target={self._target!r} names a "
-                    "column; give the labels once."
-                )
-            block = replace(block, y=checks.labels(y, len(table), f"y of {self.name}"))
-        if weight is not None:
-            weight = checks.weights(weight, len(table), f"weight of {self.name}")
-            block = replace(block, weight=weight)
-        return block
+        return chosen.block(table, self.name).beside(y, weight, self.name)
 
 
 def _layout(block: Block) -> Any:

@@ -11,8 +11,7 @@ import pyarrow.parquet as pq
 
 from sepgp.data.encoding import kind
 from sepgp.data.rows.base import BLOCK, Block, Rows, choose_columns, cut_blocks
-from sepgp.data.rows.files import name_of, reading
-from sepgp.data.rows.hive import keys_of
+from sepgp.data.rows.files import name_of, path_keys, reading
 from sepgp.data.rows.table import without_views
 from sepgp.errors import InvalidData
 
@@ -40,7 +39,7 @@ class ParquetRows(Rows):
 
     def __init__(
         self,
-        files: list[str],
+        files: Sequence[str],
         target: str | None = None,
         columns: Sequence[str] | None = None,
         weight: str | None = None,
@@ -49,7 +48,7 @@ class ParquetRows(Rows):
         self.name = name_of(files)
         with reading(files[0]):
             schema = pq.read_schema(files[0])
-        keys = {name: key for name, key in keys_of(files).items() if name not in schema.names}
+        keys = {name: key for name, key in path_keys(files).items() if name not in schema.names}
         for name, key in keys.items():
             schema = schema.append(pa.field(name, key.type))
         if columns is None:
