@@ -62,8 +62,8 @@ class ArrayData(NamedTuple):
         for begin in range(0, len(self.y), 65_536):
             part = slice(begin, begin + 65_536)
             # Classes by odd numbers, −1 and 1 if there are two, as in files of earlier versions.
-            for array in (self.X, 2.0 * self.y - 1, self.weight):
-                total.update(np.ascontiguousarray(array[part], np.float64).data)
+            for array in (self.X[part], 2.0 * self.y[part] - 1, self.weight[part]):
+                total.update(np.ascontiguousarray(array, np.float64).data)
         return total.hexdigest()
 
 

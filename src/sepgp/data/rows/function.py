@@ -34,6 +34,7 @@ class CallableRows(Rows):
         self._function = function
         self._last: Iterable[Any] | None = None
         self._target, self._chosen, self._weight = target, columns, weight
+        self._layout: Any = None
         first = next(self._raw(), None)
         if first is None:
             raise InvalidData(f"{self.name} gave no rows; return an iterator that gives some.")
@@ -44,20 +45,10 @@ class CallableRows(Rows):
                 f"target={target!r} and the weight {weight!r} name columns, but {self.name} gives "
                 "arrays without names; give blocks (X, y) or (X, y, weight)."
             )
-        self._layout = _layout(first)
 
     def read(self, piece: int, skip: int = 0, size: int = BLOCK) -> Iterator[Block]:
         """Blocks as they come, cut to the size that is asked for."""
-        return cut_blocks(self._alike(), skip, size)
-
-    def _alike(self) -> Iterator[Block]:
-        for block in self._raw():
-            if _layout(block) != self._layout:
-                raise InvalidData(
-                    f"{self.name} gave a block with other columns than its first block; "
-                    "give the same columns in every block."
-                )
-            yield block
+        return cut_blocks(self._raw(), skip, size)
 
     def _raw(self) -> Iterator[Block]:
         number = 0
@@ -72,6 +63,7 @@ class CallableRows(Rows):
             for item in items:
                 block = self._block(item)
                 if len(block):
+                    self._check_layout(block)
                     yield block
                 number += 1
         except (InvalidData, InvalidParameter):
@@ -105,7 +97,12 @@ class CallableRows(Rows):
         )
         return chosen.block(table, self.name).beside(y, weight, self.name)
 
-
-def _layout(block: Block) -> Any:
-    """What all blocks of a source have in common: names of columns, or how many there are."""
-    return block.X.column_names if isinstance(block.X, pa.Table) else block.X.shape[1]
+    def _check_layout(self, block: Block) -> None:
+        """Refuse other names of columns than those of the first block, or another number."""
+        columns = block.X.column_names if isinstance(block.X, pa.Table) else block.X.shape[1]
+        if columns != (columns if self._layout is None else self._layout):
+            raise InvalidData(
+                f"{self.name} gave a block with other columns than its first block; "
+                "give the same columns in every block."
+            )
+        self._layout = columns
