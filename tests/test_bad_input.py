@@ -67,7 +67,9 @@ BAD_DATA = {
     "no columns": Bad("0 feature", X[:, :0], error=ValueError),
     "one class": Bad("y contains one class only", y=np.full(40, "yes")),
     "one row": Bad("y contains one class only", X[:1], Y[:1]),
-    "three classes": Bad("y has 3 classes; wrap .*OneVsRestClassifier", y=np.arange(40) % 3),
+    "three classes": Bad(
+        r"y has 3 classes \(0, 1, 2\); .*OneVsRestClassifier", y=np.arange(40) % 3
+    ),
     "missing labels": Bad("y has no label in 20 rows; drop", y=np.where(Y == 1, np.nan, 0.0)),
     "missing text labels": Bad(
         "y has no label in 20 rows; drop", y=pd.Series(np.where(Y == 1, "yes", None))

@@ -189,12 +189,12 @@ BAD = {
     "third label": (
         lambda: parquet(table=TABLE.assign(late=[*Y[:-1], 7]), row_group_size=10),
         {},
-        r"has 3 labels within its first 60 rows \(0, 1, 7\); choose",
+        r"has 3 classes within its first 60 rows \(0, 1, 7\); choose",
     ),
     "numbers as labels": (
         lambda: parquet(table=TABLE.assign(late=X[:, 0])),
         {},
-        r"60 labels within its first 60 rows \(.* and others\); choose two",
+        r"60 classes within its first 60 rows \(.*, \.\.\.\); choose two",
     ),
     "columns of an array": (lambda: X, {"y": Y}, "name columns, but X is a ndarray"),
     "name beside an array": (
@@ -257,7 +257,7 @@ BAD_FUNCTIONS = {
     "third label": (
         gives(*GOOD, (X, Y + 1)),
         {},
-        r"3 labels within its first 120 rows \(0, 1, 2\)",
+        r"3 classes within its first 120 rows \(0, 1, 2\)",
     ),
     "labels of two types": (gives(*GOOD, (X, TEXT)), {}, "labels that cannot be compared"),
     "labels of two types at once": (

@@ -20,8 +20,8 @@ from scipy.special import log_ndtr, ndtr
 from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 
 import sepgp
-from sepgp.data.split import SplitRows
 from sepgp.data.rows import open_rows
+from sepgp.data.split import SplitRows
 from sepgp.evaluation import metrics
 
 
@@ -231,7 +231,7 @@ def test_a_model_is_updated_in_its_place(folder, tmp_path) -> None:
     path.write_bytes((folder / "m.sepgp").read_bytes())
     done = run("update", path, folder / "new.csv")
     assert done.returncode == 0, done.stderr
-    assert sepgp.load(path)._n_seen == sepgp.load(folder / "m.sepgp")._n_seen + 100
+    assert sepgp.load(path).model_.n_seen == sepgp.load(folder / "m.sepgp").model_.n_seen + 100
 
 
 def train(folder, out, *more):

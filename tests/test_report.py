@@ -18,7 +18,7 @@ from scipy.stats import binomtest, norm
 from sklearn import metrics
 
 from sepgp import InvalidData, kernels, report
-from sepgp.data.duplicates import merge_duplicates
+from sepgp.data.array_source import merge_duplicates
 from sepgp.data.rows import ArrayRows
 from sepgp.errors import WriteFailed
 from sepgp.evaluation.metrics import BINS

@@ -239,7 +239,7 @@ def test_blocks_of_any_kind_give_identical_parameters(monkeypatch) -> None:
 
 @EVERY_SOURCE
 def test_streams_train_as_well_as_arrays(source) -> None:
-    assert isinstance(prepare(source(), None, 0, None, 40), StreamData)
+    assert isinstance(prepare(source(), None, 0, None, 40)[0], StreamData)
 
     def loss(fitted: GPClassifier) -> float:
         probabilities = np.concatenate(list(fitted.predict_proba(source())))
@@ -265,8 +265,8 @@ def test_float32_batches() -> None:
 
 
 def test_rows_that_one_batch_holds_are_kept_in_memory() -> None:
-    assert isinstance(prepare(ArrayRows(X, Y), None, 0, None, N), ArrayData)
-    assert isinstance(prepare(ArrayRows(X, Y), None, 0, None, N - 1), StreamData)
+    assert isinstance(prepare(ArrayRows(X, Y), None, 0, None, N)[0], ArrayData)
+    assert isinstance(prepare(ArrayRows(X, Y), None, 0, None, N - 1)[0], StreamData)
     for method in METHODS:
         expected = model(method=method, batch_size=None).fit(X, Y)
         assert_identical(model(method=method, batch_size=None).fit(blocks()), expected)

@@ -13,6 +13,7 @@ from quick import assert_one_sentence
 from sklearn.utils import compute_sample_weight
 
 from sepgp import InvalidData
+from sepgp.data import checks
 from sepgp.data.rows import ArrayRows, TableRows
 from sepgp.data.scaling import standardization
 from sepgp.data.summary import Levels, Moments, Summary
@@ -134,6 +135,25 @@ def test_scaling_with_weights_of_the_classes(class_weight) -> None:
     assert_allclose(found.scaling.mean, expected.mean, rtol=1e-9, atol=1e-12)
     assert_allclose(found.scaling.scale, expected.scale, rtol=1e-9)
     assert_allclose(found.total_weight, total.sum())
+
+
+@pytest.mark.parametrize("class_weight", [None, "balanced", {"a": 2.0, "c": 0.3}])
+def test_any_number_of_classes(class_weight, monkeypatch) -> None:
+    monkeypatch.setattr(checks, "two_classes", lambda *given: None)
+    random = np.random.default_rng(2)
+    X, y = random.normal(size=(200, 2)), np.array(["a", "b", "c", "d"])[random.integers(0, 4, 200)]
+    found = survey(ArrayRows(X, y), class_weight)
+    weight = np.ones(200) if class_weight is None else compute_sample_weight(class_weight, y)
+    assert found.classes.tolist() == ["a", "b", "c", "d"]
+    expected = standardization(X, weight)
+    assert_allclose(found.scaling.mean, expected.mean, rtol=1e-9)
+    assert_allclose(found.scaling.scale, expected.scale, rtol=1e-9)
+    codes = found.codes(y, "X")
+    assert codes.dtype == np.int64
+    assert_array_equal(found.classes[codes], y)
+    assert_allclose(found.arrays(found.sample, "X")[2], weight)
+    with pytest.raises(InvalidData, match="X has the label 'e', but the classes are"):
+        found.codes(np.array(["a", "e"]), "X")
 
 
 def test_scaling_of_an_array() -> None:

@@ -10,8 +10,8 @@ from sepgp.cli.options import Model, Rows, Target, Weight, label_column
 from sepgp.cli.stdin import readable
 
 if TYPE_CHECKING:
-    from sepgp.classifier import GPClassifier
     from sepgp.evaluation.metrics import Estimate
+    from sepgp.model import Model as Fitted
 
 NAMES = {
     "nll": "negative log-likelihood",
@@ -41,30 +41,26 @@ def evaluate(
     from sepgp.classifier import load
     from sepgp.data.rows import open_rows
 
-    fitted = load(model)
-    names = getattr(fitted, "feature_names_in_", None)
+    fitted = load(model).model_
     with readable(data) as path:
-        rows = open_rows(path, label_column(fitted, target), names, weight)
+        rows = open_rows(path, label_column(fitted, target), fitted.schema.names, weight)
         show(fitted, rows, json, quiet=False)
 
 
-def show(model: "GPClassifier", rows: Any, json: bool, quiet: bool, about: str = "") -> None:
+def show(model: "Fitted", rows: Any, json: bool, quiet: bool, about: str = "") -> None:
     """Print the metrics of a model on rows with labels; `about` says what rows they are."""
     import numpy as np
 
+    from sepgp.data import checks
     from sepgp.errors import InvalidData
     from sepgp.evaluation.metrics import metrics
 
     logs, labels, weights = [], [], []
     for block in rows.blocks():
-        logs.append(model.predict_log_proba(block.X))
-        unknown = ~np.isin(block.y, model.classes_)
-        if unknown.any():
-            raise InvalidData(
-                f"{rows.name} has the label {block.y[unknown][0]!r}, but the classes of the model "
-                f"are {model.classes_.tolist()}; correct the label or drop the row."
-            )
-        labels.append(block.y == model.classes_[1])
+        logs.append(model.log_probabilities(block.X))
+        y = checks.labelled(block.y, rows.name)
+        codes = checks.class_codes(y, model.classes, rows.name, the="classes of the model")
+        labels.append(codes == 1)
         weights.append(block.weight)
     if not sum(weight.sum() for weight in weights):
         raise InvalidData(f"{rows.name} has no rows of positive weight; give data that has some.")

@@ -1,10 +1,13 @@
 """`sepgp info`: what a model file holds."""
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import typer
 
 from sepgp.cli.options import Model
+
+if TYPE_CHECKING:
+    from sepgp.model import Model as Fitted
 
 
 def info(model: Model) -> None:
@@ -19,31 +22,30 @@ def info(model: Model) -> None:
     from sepgp.classifier import load
     from sepgp.evaluation.relevance import relevance
 
-    fitted = load(model)
+    fitted = load(model).model_
     facts = Table(box=None, show_header=False)
     for name, value in _facts(fitted).items():
         facts.add_row(name, value)
     console = Console()
     console.print(facts)
-    read = {} if fitted.encoding_ is None else dict(fitted.encoding_.kinds)
+    read = {name: kind for name, kind, _ in fitted.schema.columns}
     columns = Table("column", "read as", "relevance", box=None)
     for name, share in sorted(relevance(fitted).items(), key=lambda item: -item[1])[:30]:
         bar = f"{100 * share:5.1f} %  {'█' * round(30 * share)}"
-        columns.add_row(name, read.get(name, "number"), bar)
+        columns.add_row(name, read[name], bar)
     typer.echo("")
     console.print(columns)
 
 
-def _facts(model: Any) -> dict[str, str]:
-    history = model.history_
+def _facts(model: "Fitted") -> dict[str, str]:
     return {
-        "method": f"{model.method.upper()}, {model.dtype}",
-        "classes": " and ".join(str(label) for label in model.classes_.tolist()),
-        "target": getattr(model, "target_", None) or "not known",
-        "rows": f"{model._n_seen:,.0f}",
-        "columns": f"{model.n_features_in_}, as {model._Z.shape[1]} features",
-        "inducing points": str(len(model._Z)),
-        "kernel": repr(model.kernel_).replace("\n", " "),
-        "log evidence": f"{model.log_evidence_:,.1f}",
-        "training": f"{model.n_iter_} steps in {history['seconds'][-1]:.1f} s",
+        "method": f"{model.method.upper()}, {str(model.dtype).removeprefix('torch.')}",
+        "classes": " and ".join(str(label) for label in model.classes.tolist()),
+        "target": model.target or "not known",
+        "rows": f"{model.n_seen:,.0f}",
+        "columns": f"{model.schema.n_columns}, as {model.Z.shape[1]} features",
+        "inducing points": str(len(model.Z)),
+        "kernel": repr(model.kernel).replace("\n", " "),
+        "log evidence": f"{model.log_evidence:,.1f}",
+        "training": f"{model.n_iter} steps in {model.history['seconds'][-1]:.1f} s",
     }

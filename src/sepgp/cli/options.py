@@ -11,7 +11,7 @@ import typer
 from sepgp.errors import InvalidParameter
 
 if TYPE_CHECKING:
-    from sepgp.classifier import GPClassifier
+    from sepgp.model import Model as Fitted
 
 TABLES = (".csv", ".tsv", ".parquet", ".pq", ".feather", ".arrow", ".json", ".jsonl", ".gz", ".zst")
 DOCUMENTS = (".html", ".htm", ".pdf", ".txt", ".md", ".xls", ".xlsx", ".ods", ".png", ".zip")
@@ -44,9 +44,9 @@ Weight = Annotated[
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but the results.")]
 
 
-def label_column(model: "GPClassifier", given: str | None) -> str:
+def label_column(model: "Fitted", given: str | None) -> str:
     """The column of the labels: as given, or as in training."""
-    target = given or model.target_
+    target = given or model.target
     if target is None:
         raise InvalidParameter(
             "The model does not say which column holds the labels; name it by --target."

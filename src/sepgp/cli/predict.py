@@ -5,13 +5,16 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sepgp.cli.options import Model, Rows, check_out
 from sepgp.cli.stdin import readable
 from sepgp.errors import InvalidParameter
+
+if TYPE_CHECKING:
+    from sepgp.model import Model as Fitted
 
 COLUMNS = ("probability", "label", "mean", "sd")
 
@@ -46,23 +49,22 @@ def predict(
             )
     if out != "-":
         check_out(Path(out), model, data, endings=(".csv", ".parquet", ".pq"))
-    fitted = load(model)
+    fitted = load(model).model_
     with readable(data) as path:
         n_rows = _write(_tables(fitted, path, kept), out)
     if out != "-":
-        second = fitted.classes_.tolist()[1]
+        second = fitted.classes.tolist()[1]
         said = f"{out}: {n_rows:,} rows; probability is that of {second!r}."
         typer.echo(said, err=True)
 
 
-def _tables(model: Any, path: str, keep: list[str]) -> Iterator[Any]:
+def _tables(model: "Fitted", path: str, keep: list[str]) -> Iterator[Any]:
     import numpy as np
     import pyarrow as pa
-    from scipy.special import ndtr
 
     from sepgp.data.rows import open_rows
 
-    names = list(getattr(model, "feature_names_in_", []))
+    names = list(model.schema.names or [])
     if keep and not names:
         raise InvalidParameter(
             f"--keep={keep[0]} needs a model that knows its columns by name, and this one was "
@@ -73,9 +75,14 @@ def _tables(model: Any, path: str, keep: list[str]) -> Iterator[Any]:
 
     def predicted(block: Any) -> Any:
         features = block.X.select(names) if names else block.X
-        mean, variance = model.predict_latent(features)
-        label = pa.array(model.classes_[(mean > 0).astype(int)])
-        values = (ndtr(mean / np.sqrt(1 + variance)), label, mean, np.sqrt(variance))
+        mean, variance = model.latent(features)
+        label = pa.array(model.classes[model.likelihood.most_probable(mean, variance)])
+        values = (
+            model.likelihood.probabilities(mean, variance)[:, 1],
+            label,
+            mean,
+            np.sqrt(variance),
+        )
         return pa.table(
             {name: block.X[name] for name in keep} | dict(zip(COLUMNS, values, strict=True))
         )

@@ -31,7 +31,7 @@ def report(
 
     check_out(out, model, data, endings=(".html", ".htm"))
     fitted = load(model)
-    column = label_column(fitted, target)
+    column = label_column(fitted.model_, target)
     with readable(data) as path, Console(stderr=True).status("Reading rows ...") as status:
         write(
             fitted,

@@ -12,7 +12,7 @@ from sepgp.cli.stdin import readable
 from sepgp.errors import InvalidParameter
 
 if TYPE_CHECKING:
-    from sepgp.classifier import GPClassifier
+    from sepgp.model import Model as Fitted
 
 Out = Annotated[Path, typer.Option(metavar="FILE", help="Where the model goes.")]
 
@@ -108,19 +108,18 @@ def train(
             console.status(f"Reading {escape(rows.name)} ...") as status,
             signals.stoppable(model, at_first_step=status.stop) as stopped,
         ):
-            model.fit(rows)
-        model.target_ = target
+            fitted = model.fit(rows).model_
         model.save(out)
         if checkpoint is not None and not stopped:
             checkpoint.unlink()
         if not quiet:
-            typer.echo(_summary(model, out), err=True)
+            typer.echo(_summary(fitted, out), err=True)
             if stopped:
-                typer.echo(_how_to_go_on(model, checkpoint), err=True)
+                typer.echo(_how_to_go_on(fitted, checkpoint), err=True)
         if validation and signal.SIGTERM not in stopped:
-            held_out = SplitRows(rows, validation, model._seed, held_out=True)
-            chose = "" if _best(model) == model._iteration else ", which chose the step"
-            show(model, held_out, json=False, quiet=quiet, about=f" kept aside{chose}")
+            held_out = SplitRows(rows, validation, fitted.seed, held_out=True)
+            chose = "" if fitted.best_iteration == fitted.iteration else ", which chose the step"
+            show(fitted, held_out, json=False, quiet=quiet, about=f" kept aside{chose}")
     if stopped:
         raise typer.Exit(signals.code(stopped[0]))
 
@@ -150,39 +149,31 @@ def update(
     else:
         check_out(out, data)
     fitted = load(model)
-    before = fitted._n_seen
+    before = fitted.model_.n_seen
     fitted.set_params(forgetting=forgetting, random_state=0)
     with readable(data) as path:
-        fitted.partial_fit(path, target=label_column(fitted, target))
+        fitted.partial_fit(path, target=label_column(fitted.model_, target))
     fitted.save(out or model)
     if not quiet:
         typer.echo(
-            f"{out or model}: {before:,.0f} rows before, {fitted._n_seen:,.0f} now.", err=True
+            f"{out or model}: {before:,.0f} rows before, {fitted.model_.n_seen:,.0f} now.", err=True
         )
 
 
-def _summary(model: "GPClassifier", out: Path) -> str:
-    seconds, best = model.history_["seconds"][-1], _best(model)
-    earlier = "" if best == model._iteration else f", step {best} was the best and is kept"
+def _summary(model: "Fitted", out: Path) -> str:
+    seconds, best = model.history["seconds"][-1], model.best_iteration
+    earlier = "" if best == model.iteration else f", step {best} was the best and is kept"
     return (
-        f"{out}: {model.method.upper()} with {len(model.inducing_points_)} inducing points, "
-        f"{model._n_seen:,.0f} rows of {model.n_features_in_} columns, {model.n_iter_} steps in "
+        f"{out}: {model.method.upper()} with {len(model.Z)} inducing points, "
+        f"{model.n_seen:,.0f} rows of {model.schema.n_columns} columns, {model.n_iter} steps in "
         f"{seconds:.1f} s{earlier}."
     )
 
 
-def _best(model: "GPClassifier") -> int:
-    """The step whose model is kept: the best one measured, or else the last."""
-    import numpy as np
-
-    nll = model.history_["validation_nll"]
-    return int(model.history_["iteration"][-1 if np.isnan(nll).all() else np.nanargmin(nll)])
-
-
-def _how_to_go_on(model: "GPClassifier", checkpoint: Path | None) -> str:
+def _how_to_go_on(model: "Fitted", checkpoint: Path | None) -> str:
     if checkpoint is None:
-        return f"Stopped at step {model._iteration}; with --checkpoint another run could go on."
-    return f"Stopped at step {model._iteration}; to go on, add --resume to the same command."
+        return f"Stopped at step {model.iteration}; with --checkpoint another run could go on."
+    return f"Stopped at step {model.iteration}; to go on, add --resume to the same command."
 
 
 def _check(checkpoint: Path, resume: bool) -> None:

@@ -163,18 +163,13 @@ def two_classes(classes: NDArray[Any], what: str = "y", read: int | None = None)
     `read` is the number of rows that the labels are from if more will come; then there may be
     fewer than two yet.
     """
-    if len(classes) > 2 and read is None:
+    if len(classes) > 2:
+        some = ", ".join(map(repr, classes[:3].tolist())) + ", ..." * (len(classes) > 3)
+        where = "" if read is None else f" within its first {read:,} rows"
         raise InvalidData(
             "Only binary classification is supported. The type of the target is multiclass: "
-            f"{what} has {len(classes)} classes; wrap the classifier in "
-            "sklearn.multiclass.OneVsRestClassifier, or choose two classes."
-        )
-    if len(classes) > 2:
-        some = ", ".join(repr(label) for label in classes[:3].tolist())
-        raise InvalidData(
-            f"Only binary classification is supported, and {what} has {len(classes):,} labels "
-            f"within its first {read:,} rows ({some}{' and others' if len(classes) > 3 else ''}); "
-            "choose two or merge them."
+            f"{what} has {len(classes):,} classes{where} ({some}); choose two, merge them, or wrap "
+            "the classifier in sklearn.multiclass.OneVsRestClassifier."
         )
     if read is None and not len(classes):
         raise InvalidData(f"{what} is empty; name the two classes that y may contain.")

@@ -10,10 +10,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from sepgp.data import checks, stream_source
+from sepgp.data.array_source import merge_duplicates
 from sepgp.data.batches import MINIBATCH
-from sepgp.data.duplicates import merge_duplicates
 from sepgp.data.identifiers import warn_of_identifiers
-from sepgp.data.prepared import ArrayData, Data, prepare, prepare_split, split
+from sepgp.data.prepared import ArrayData, Data, prepare, split
 from sepgp.data.rows import ArrayRows, Rows, TableRows, arrow, is_table, open_rows
 from sepgp.data.scaling import Floats
 from sepgp.data.schema import Schema, is_source, needs_encoding, read, schema_of
@@ -70,6 +70,7 @@ def training_data(
     encoded = is_table(X) and (needs_encoding(X) if known is None else known.encoding is not None)
     measured: ArrayData | None = None
     data: Data
+    target = given.target
     if given.in_memory and not _large(X) and not encoded:
         whole, schema = block_data(X, given.y, given.sample_weight, class_weight, known)
         if held_out:
@@ -77,17 +78,15 @@ def training_data(
         data = _without_repeats(whole, batch_size)
     else:
         rows = given.rows()
+        target = rows.target
         encoding = None if known is None or rows.schema is None else known.encoding
-        if held_out:
-            data, measured = prepare_split(rows, held_out, class_weight, seed, encoding, batch_size)
-        else:
-            data = prepare(rows, class_weight, seed, encoding, batch_size)
+        data, measured = prepare(rows, class_weight, seed, encoding, batch_size, held_out)
         schema = schema_of(data.encoding, data.sample()[0].shape[1])
         if isinstance(data, ArrayData):
             data = _without_repeats(data, batch_size)
     if known is None:
         warn_of_identifiers(schema, data.sample()[0])
-    return TrainingData(data, measured, schema, given.target)
+    return TrainingData(data, measured, schema, target)
 
 
 def training_rows(

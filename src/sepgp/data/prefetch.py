@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Generator
-from contextlib import closing
+from contextlib import closing, suppress
 from queue import Empty, Full, Queue
 from typing import TypeVar
 
@@ -15,42 +15,38 @@ def prefetch(items: Generator[T], depth: int) -> Generator[T]:
     An exception in the thread is raised here, after the items before it. The thread ends, and
     closes what makes the items, when they end or this iterator is closed.
     """
-    queue: Queue[tuple[T | None, BaseException | None, bool]] = Queue(depth)
+    queue: Queue[tuple[T | None, BaseException | None]] = Queue(depth)
     stopped = threading.Event()
 
-    def put(entry: tuple[T | None, BaseException | None, bool]) -> bool:
+    def put(item: T | None, error: BaseException | None = None) -> None:
         while not stopped.is_set():
-            try:
-                queue.put(entry, timeout=0.1)
-            except Full:
-                continue
-            return True
-        return False
+            with suppress(Full):
+                return queue.put((item, error), timeout=0.1)
 
     def work() -> None:
         try:
             with closing(items):
                 for item in items:
-                    if not put((item, None, False)):
+                    put(item)
+                    if stopped.is_set():
                         return
-            put((None, None, True))
+            put(None, StopIteration())
         except BaseException as error:
-            put((None, error, True))
+            put(None, error)
 
     thread = threading.Thread(target=work, name="sepgp-reader", daemon=True)
     thread.start()
     try:
         while True:
-            item, error, last = queue.get()
+            item, error = queue.get()
+            if isinstance(error, StopIteration):
+                return
             if error is not None:
                 raise error
-            if last:
-                return
             yield item  # type: ignore[misc]
     finally:
         stopped.set()
         while thread.is_alive():
-            try:
+            with suppress(Empty):
                 queue.get_nowait()
-            except Empty:
-                thread.join(0.05)
+            thread.join(0.05)

@@ -1,6 +1,7 @@
 """Rows that are ready for training: checked, with class numbers, in memory or as a stream."""
 
 import hashlib
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ from sepgp.data import checks, stream_source
 from sepgp.data.array_source import ArraySource
 from sepgp.data.batches import MINIBATCH
 from sepgp.data.encoding import Encoding
-from sepgp.data.rows.base import Rows
+from sepgp.data.rows.base import Block, Rows
 from sepgp.data.rows.cached import CachedRows
 from sepgp.data.sample import Sample
 from sepgp.data.scaling import Floats, Scaling, standardization
@@ -61,8 +62,8 @@ class ArrayData(NamedTuple):
         for begin in range(0, len(self.y), 65_536):
             part = slice(begin, begin + 65_536)
             # Classes by odd numbers, −1 and 1 if there are two, as in files of earlier versions.
-            for array in (self.X, 2.0 * self.y - 1, self.weight):
-                total.update(np.ascontiguousarray(array[part], np.float64).data)
+            for array in (self.X[part], 2.0 * self.y[part] - 1, self.weight[part]):
+                total.update(np.ascontiguousarray(array, np.float64).data)
         return total.hexdigest()
 
 
@@ -115,34 +116,29 @@ def prepare(
     seed: int,
     encoding: Encoding | None = None,
     batch_size: int = MINIBATCH,
-) -> Data:
-    """Rows for training: in memory if a batch or the shuffle buffer holds them, else as a stream.
+    share: float = 0.0,
+) -> tuple[Data, ArrayData | None]:
+    """Rows for training, without a share of them; and at most `MEASURED` of those held out.
 
-    `encoding` is the one to use; by default it is made from the rows.
+    They are in memory if a batch or the shuffle buffer holds them, else a stream. `encoding` is
+    the one to use; by default it is made from the rows.
     """
-    cached = CachedRows(rows, stream_source.MEMORY)
-    found = survey(cached, class_weight, seed, encoding)
-    return _in_memory(cached, found) if _fits(found, batch_size) else StreamData(rows, found)
-
-
-def prepare_split(
-    rows: Rows,
-    share: float,
-    class_weight: dict[Any, float] | str | None,
-    seed: int,
-    encoding: Encoding | None = None,
-    batch_size: int = MINIBATCH,
-) -> tuple[Data, ArrayData]:
-    """As `prepare`, without a share of the rows; and at most `MEASURED` of those held out."""
     sample, cached = Sample(seed, MEASURED), CachedRows(rows, stream_source.MEMORY)
-    found = survey(SplitRows(cached, share, seed, False, sample.add), class_weight, seed, encoding)
-    if not len(sample):
-        raise nothing_held_out(share, rows.name)
-    arrays = found.arrays(sample.block(), rows.name)
-    held_out = ArrayData(*arrays, found.classes, found.encoding)
-    if _fits(found, batch_size):
-        return _in_memory(SplitRows(cached, share, seed, False), found), held_out
-    return StreamData(SplitRows(rows, share, seed, False), found), held_out
+
+    def training(rows: Rows, others: Callable[[Block], None] | None = None) -> Rows:
+        return SplitRows(rows, share, seed, False, others) if share else rows
+
+    found = survey(training(cached, sample.add), class_weight, seed, encoding)
+    held_out = None
+    if share:
+        if not len(sample):
+            raise nothing_held_out(share, rows.name)
+        arrays = found.arrays(sample.block(), rows.name)
+        held_out = ArrayData(*arrays, found.classes, found.encoding)
+    n_bytes = 8 * found.n_kept * (len(found.scaling.mean) + 3)
+    if found.n_kept <= batch_size or n_bytes <= stream_source.MEMORY:
+        return _in_memory(training(cached), found), held_out
+    return StreamData(training(rows), found), held_out
 
 
 def split(data: ArrayData, share: float, seed: int) -> tuple[ArrayData, ArrayData]:
@@ -166,12 +162,6 @@ def nothing_held_out(share: float, name: str) -> InvalidData:
         f"validation_fraction={share} keeps no row of {name} aside; "
         "raise it, give more rows, or set it to 0."
     )
-
-
-def _fits(found: Survey, batch_size: int) -> bool:
-    """Whether a batch or the shuffle buffer holds all rows."""
-    n_bytes = 8 * found.n_kept * (len(found.scaling.mean) + 3)
-    return found.n_kept <= batch_size or n_bytes <= stream_source.MEMORY
 
 
 def _in_memory(rows: Rows, found: Survey) -> ArrayData:

@@ -9,17 +9,7 @@ from sepgp.data.rows.base import BLOCK, Block, Rows, cut_blocks
 
 
 class Draw:
-    """Decides which rows of a piece are held out, by the seed and their places alone.
-
-    Parameters
-    ----------
-    share : float
-        Of the rows to be held out.
-    seed : int
-        Of the choice.
-    piece : int
-        Number of the piece.
-    """
+    """Which rows of a piece are held out: about a share, by the seed and their places alone."""
 
     def __init__(self, share: float, seed: int, piece: int = 0) -> None:
         self._share, self._rng = share, np.random.default_rng((seed, piece, 1))

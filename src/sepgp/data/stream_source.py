@@ -73,9 +73,6 @@ class _Buffer:
         )
         self.count = 0
 
-    def clear(self) -> None:
-        self.count = 0
-
     def add(self, block: _Shuffled) -> None:
         end = self.count + len(block.y)
         for store, values in zip(self._store, block, strict=True):
@@ -154,7 +151,7 @@ class StreamSource:
     def _epoch(self, epoch: int, buffer: _Buffer) -> Iterator[_Shuffled]:
         rng = np.random.default_rng((self._seed, epoch))
         blocks = self._mixed(rng)
-        buffer.clear()
+        buffer.count = 0
         smaller, larger = divmod(self._survey.n_kept, self.batches_per_epoch)
         for number in range(self.batches_per_epoch):
             size = smaller + (number < larger)

@@ -179,8 +179,8 @@ class Summary:
         if single:
             # All at once, so that the sums are those of an array with the same numbers.
             values = np.concatenate([numbers(X[name], name) for name in single], axis=1)
-            together = Moments.of(values, weight)
-            parts = {name: together.columns([i]) for i, name in enumerate(single)}
+            moments = Moments.of(values, weight)
+            parts = {name: moments.columns([i]) for i, name in enumerate(single)}
         for name, which in columns:
             if which == "text":
                 parts[name] = Levels.of(name, X[name], weight)
@@ -193,7 +193,7 @@ class Summary:
         count, total = self.count + other.count, self.total + other.total
         if self.columns is None or other.columns is None:
             (a,), (b,) = self.parts, other.parts
-            return type(self)(count, total, (_sum(a, b),))
+            return type(self)(count, total, (a + b,))  # type: ignore[operator]
         columns, parts = [], []
         both = zip(self.columns, self.parts, other.columns, other.parts, strict=True)
         for (name, kind_a), a, (_, kind_b), b in both:
@@ -204,7 +204,8 @@ class Summary:
                     "give the column one type."
                 )
             columns.append((name, which))
-            parts.append(_sum(_as_kind(a, which, name), _as_kind(b, which, name)))
+            a, b = (_as_kind(part, which, name) for part in (a, b))
+            parts.append(a + b)  # type: ignore[operator]
         return type(self)(count, total, tuple(parts), tuple(columns))
 
     def __mul__(self, factor: float) -> Self:
@@ -245,14 +246,6 @@ class Summary:
         mean, variance, varies = np.concatenate(columns, axis=1)
         scale = np.where(varies > 0, np.sqrt(variance), 1.0)
         return Scaling(mean, np.where(scale > 0, scale, 1.0), TAIL)
-
-
-def _sum(a: Moments | Levels, b: Moments | Levels) -> Moments | Levels:
-    if isinstance(a, Levels):
-        assert isinstance(b, Levels)
-        return a + b
-    assert isinstance(b, Moments)
-    return a + b
 
 
 def _as_kind(part: Moments | Levels, which: str, name: str) -> Moments | Levels:

@@ -48,14 +48,11 @@ class Survey(NamedTuple):
         """Labels as class numbers 0 … C−1, shape (b,)."""
         return checks.class_codes(checks.labelled(y, name), self.classes, name)
 
-    def features(self, X: pa.Table | NDArray[Any]) -> NDArray[Any]:
-        """The features of rows, shape (b, d), not scaled."""
-        return X if self.encoding is None else self.encoding.encode(X)
-
     def arrays(self, block: Block, name: str) -> Arrays:
-        """The rows of a block, with the weights of their classes in theirs."""
+        """The rows of a block, not scaled, with the weights of their classes in theirs."""
+        X = block.X if self.encoding is None else self.encoding.encode(block.X)
         codes = self.codes(block.y, name)
-        return self.features(block.X), codes, block.weight * self.class_weight[codes]
+        return X, codes, block.weight * self.class_weight[codes]
 
 
 class _Classes:

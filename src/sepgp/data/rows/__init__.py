@@ -7,25 +7,14 @@ from typing import Any
 from sepgp.data.rows.array import ArrayRows
 from sepgp.data.rows.base import Block, Rows
 from sepgp.data.rows.csv import CSVRows
-from sepgp.data.rows.files import are_csv, find_files
+from sepgp.data.rows.files import are_csv, find_files, keys_above
 from sepgp.data.rows.function import CallableRows
-from sepgp.data.rows.hive import keys_above
 from sepgp.data.rows.parquet import ParquetRows
 from sepgp.data.rows.table import TableRows, arrow, is_table
 from sepgp.errors import InvalidData, InvalidParameter
 
-__all__ = [
-    "ArrayRows",
-    "Block",
-    "CSVRows",
-    "CallableRows",
-    "ParquetRows",
-    "Rows",
-    "TableRows",
-    "arrow",
-    "is_table",
-    "open_rows",
-]
+__all__ = ["ArrayRows", "Block", "CallableRows", "Rows", "TableRows"]
+__all__ += ["arrow", "is_table", "open_rows"]
 
 
 def open_rows(

@@ -17,14 +17,10 @@ class ArrayRows(RowsInMemory):
 
     def _block(self, part: slice) -> Block:
         X, y, weight = (None if array is None else array[part] for array in self._arrays)
-        return array_block(X, y, weight, self.name)
+        return array_block(X, self.name).beside(y, weight, self.name)
 
 
-def array_block(X: Any, y: Any, weight: Any, name: str) -> Block:
-    """A block of rows X, shape (b, d), with labels and weights of shape (b,) or without."""
+def array_block(X: Any, name: str) -> Block:
+    """A block of rows X, shape (b, d), without labels."""
     X = checks.matrix(X, name)
-    return Block(
-        X,
-        None if y is None else checks.labels(y, len(X), f"y of {name}"),
-        np.ones(len(X)) if weight is None else checks.weights(weight, len(X), f"weight of {name}"),
-    )
+    return Block(X, None, np.ones(len(X)))

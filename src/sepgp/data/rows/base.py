@@ -38,6 +38,14 @@ class Block:
         """The memory that the rows take."""
         return int(self.X.nbytes + self.weight.nbytes + (0 if self.y is None else self.y.nbytes))
 
+    def beside(self, y: Any, weight: Any, name: str) -> "Block":
+        """The same rows with labels and weights of shape (b,), unless these are None."""
+        if y is not None:
+            y = checks.labels(y, len(self), f"y of {name}")
+        if weight is not None:
+            weight = checks.weights(weight, len(self), f"weight of {name}")
+        return Block(self.X, self.y if y is None else y, self.weight if weight is None else weight)
+
     def cut(self, begin: int, end: int) -> "Block":
         """The rows from `begin` up to `end`."""
         part = slice(begin, end)
@@ -59,6 +67,8 @@ class Rows(ABC):
     """What messages call it."""
     schema: pa.Schema | None = None
     """The columns that become features; None if the rows come as arrays."""
+    target: str | None = None
+    """The column that holds the labels, where they are one."""
     n_pieces: int
     splittable = True
     """Whether several readers may go over one piece at the same time."""

@@ -8,12 +8,7 @@ from sepgp.data.rows.base import BLOCK, Block, Rows, cut_blocks
 class CachedRows(Rows):
     """The same rows, kept in memory from the first reading on if all of them fit.
 
-    Parameters
-    ----------
-    rows : Rows
-        Where they come from.
-    n_bytes : int
-        How much may be kept; when more would be, everything is dropped for good.
+    As soon as they would take more than `n_bytes`, everything is dropped for good.
     """
 
     def __init__(self, rows: Rows, n_bytes: int) -> None:

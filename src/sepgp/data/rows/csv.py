@@ -42,6 +42,7 @@ class CSVRows(Rows):
                 self._cut(path)
         if not self._pieces:
             raise InvalidData(f"{self.name} has no rows; give a file that has some.")
+        self.target = target
         self._columns: Columns = choose_columns(
             self._headers[files[0]], files[0], target, columns, weight
         )
@@ -53,10 +54,11 @@ class CSVRows(Rows):
                         "the same columns."
                     )
         self.n_pieces = len(self._pieces)
-        self._decimal_point = "."
-        self._types = self._infer()
+        self._decimal_point, self._types = ".", self._infer(".")
         if self._delimiters[files[0]] != ",":
-            self._try_decimal_commas()
+            types = self._infer(",")
+            if _count_numbers(types) > _count_numbers(self._types):
+                self._decimal_point, self._types = ",", types
         self.schema = pa.schema([(c, self._types[c]) for c in self._columns.features])
 
     def _cut(self, path: str) -> None:
@@ -74,12 +76,12 @@ class CSVRows(Rows):
                 self._pieces.append((path, begin, file.tell()))
                 begin = file.tell()
 
-    def _infer(self) -> dict[str, pa.DataType]:
+    def _infer(self, decimal_point: str) -> dict[str, pa.DataType]:
         path = self._pieces[0][0]
         mine = [i for i, piece in enumerate(self._pieces) if piece[0] == path]
         types: dict[str, pa.DataType] = {}
         for piece in sorted({mine[0], mine[len(mine) // 2], mine[-1]}):
-            found = self._parse(piece, None).schema
+            found = self._parse(piece, None, decimal_point).schema
             for name in self._columns.all:
                 types[name] = _common(types.get(name, pa.null()), found.field(name).type)
         for name in self._columns.features:
@@ -91,15 +93,9 @@ class CSVRows(Rows):
                 types[name] = pa.float64()
         return types
 
-    def _try_decimal_commas(self) -> None:
-        """Take commas for decimal points if that makes more columns of numbers."""
-        before = self._types
-        self._decimal_point = ","
-        self._types = self._infer()
-        if _count_numbers(self._types) <= _count_numbers(before):
-            self._decimal_point, self._types = ".", before
-
-    def _parse(self, piece: int, types: dict[str, pa.DataType] | None) -> pa.Table:
+    def _parse(
+        self, piece: int, types: dict[str, pa.DataType] | None, decimal_point: str
+    ) -> pa.Table:
         path, begin, end = self._pieces[piece]
         with reading(path):
             with open(path, "rb") as file:
@@ -116,13 +112,13 @@ class CSVRows(Rows):
                     column_types=types,
                     include_columns=self._columns.all,
                     strings_can_be_null=True,
-                    decimal_point=self._decimal_point,
+                    decimal_point=decimal_point,
                 ),
             )
 
     def read(self, piece: int, skip: int = 0, size: int = BLOCK) -> Iterator[Block]:
         """Blocks of a run of lines."""
-        table = self._parse(piece, self._types)
+        table = self._parse(piece, self._types, self._decimal_point)
         for part in cuts(0, skip, len(table), size):
             yield self._columns.block(table[part], self._pieces[piece][0])
 

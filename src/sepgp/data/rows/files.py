@@ -1,17 +1,20 @@
-"""Files of rows: where they are, and what is said of one that cannot be read."""
+"""Files of rows: where they are, what their folders say, and which one cannot be read."""
 
 import csv
 import glob
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from urllib.parse import unquote
 
 import pyarrow as pa
 
 from sepgp.errors import InvalidData, reason
 
 PARQUET, CSV = (".parquet", ".pq"), (".csv", ".tsv")
+NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
+"""The value in the name of a folder whose rows have none."""
 COMPRESSED = (".gz", ".bz2", ".zip", ".xz", ".zst")
 
 
@@ -57,6 +60,33 @@ def are_csv(files: Sequence[str], path: str) -> bool:
             f"{path!r} stands for CSV files and others; name those of one kind, as '*.csv' does."
         )
     return found == {True}
+
+
+def path_keys(files: Sequence[str]) -> dict[str, pa.Array]:
+    """Columns that the folders of some files give, as year=2008/ does: a value for each file.
+
+    Values are whole numbers if all of them are.
+    """
+    keys = [_keys(path) for path in files]
+    columns = {}
+    for name in dict.fromkeys(name for entry in keys for name in entry):
+        column = pa.array([entry.get(name) for entry in keys])
+        with suppress(pa.ArrowInvalid):
+            column = column if pa.types.is_null(column.type) else column.cast(pa.int64())
+        columns[name] = column
+    return columns
+
+
+def keys_above(path: str) -> set[str]:
+    """Keys that are the same for all files of a path or pattern because it has them itself."""
+    while glob.has_magic(path) or not os.path.isdir(path):
+        path = os.path.dirname(path) or "."
+    return set(_keys(os.path.join(path, "file")))
+
+
+def _keys(path: str) -> dict[str, str | None]:
+    parts = [part.split("=", 1) for part in Path(path).absolute().parts[:-1] if "=" in part]
+    return {unquote(k): None if v == NULL_FOLDER else unquote(v) for k, v in parts}
 
 
 def name_of(files: Sequence[str]) -> str:

@@ -1,13 +1,11 @@
 """Rows that a function gives."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from sepgp.data import checks
 from sepgp.data.rows.array import array_block
 from sepgp.data.rows.base import BLOCK, Block, Rows, choose_columns, cut_blocks
 from sepgp.data.rows.table import arrow, is_table
@@ -35,7 +33,8 @@ class CallableRows(Rows):
         self.name = f"{getattr(function, '__name__', type(function).__name__)}()"
         self._function = function
         self._last: Iterable[Any] | None = None
-        self._target, self._chosen, self._weight = target, columns, weight
+        self.target, self._chosen, self._weight = target, columns, weight
+        self._layout: Any = None
         first = next(self._raw(), None)
         if first is None:
             raise InvalidData(f"{self.name} gave no rows; return an iterator that gives some.")
@@ -46,20 +45,10 @@ class CallableRows(Rows):
                 f"target={target!r} and the weight {weight!r} name columns, but {self.name} gives "
                 "arrays without names; give blocks (X, y) or (X, y, weight)."
             )
-        self._layout = _layout(first)
 
     def read(self, piece: int, skip: int = 0, size: int = BLOCK) -> Iterator[Block]:
         """Blocks as they come, cut to the size that is asked for."""
-        return cut_blocks(self._alike(), skip, size)
-
-    def _alike(self) -> Iterator[Block]:
-        for block in self._raw():
-            if _layout(block) != self._layout:
-                raise InvalidData(
-                    f"{self.name} gave a block with other columns than its first block; "
-                    "give the same columns in every block."
-                )
-            yield block
+        return cut_blocks(self._raw(), skip, size)
 
     def _raw(self) -> Iterator[Block]:
         number = 0
@@ -74,6 +63,7 @@ class CallableRows(Rows):
             for item in items:
                 block = self._block(item)
                 if len(block):
+                    self._check_layout(block)
                     yield block
                 number += 1
         except (InvalidData, InvalidParameter):
@@ -95,25 +85,24 @@ class CallableRows(Rows):
         if hasattr(X, "__len__") and not len(X):  # whatever its columns
             return Block(np.empty((0, 0)), None, np.empty(0))
         if not is_table(X):
-            return array_block(X, y, weight, self.name)
+            return array_block(X, self.name).beside(y, weight, self.name)
+        if y is not None and self.target is not None:
+            raise InvalidData(
+                f"{self.name} gave labels beside a table, but target={self.target!r} names a "
+                "column; give the labels once."
+            )
         table = arrow(X, self.name)
         chosen = choose_columns(
-            table.column_names, self.name, self._target, self._chosen, self._weight
+            table.column_names, self.name, self.target, self._chosen, self._weight
         )
-        block = chosen.block(table, self.name)
-        if y is not None:
-            if self._target is not None:
-                raise InvalidData(
-                    f"{self.name} gave labels beside a table, but target={self._target!r} names a "
-                    "column; give the labels once."
-                )
-            block = replace(block, y=checks.labels(y, len(table), f"y of {self.name}"))
-        if weight is not None:
-            weight = checks.weights(weight, len(table), f"weight of {self.name}")
-            block = replace(block, weight=weight)
-        return block
+        return chosen.block(table, self.name).beside(y, weight, self.name)
 
-
-def _layout(block: Block) -> Any:
-    """What all blocks of a source have in common: names of columns, or how many there are."""
-    return block.X.column_names if isinstance(block.X, pa.Table) else block.X.shape[1]
+    def _check_layout(self, block: Block) -> None:
+        """Refuse other names of columns than those of the first block, or another number."""
+        columns = block.X.column_names if isinstance(block.X, pa.Table) else block.X.shape[1]
+        if columns != (columns if self._layout is None else self._layout):
+            raise InvalidData(
+                f"{self.name} gave a block with other columns than its first block; "
+                "give the same columns in every block."
+            )
+        self._layout = columns

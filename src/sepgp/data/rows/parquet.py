@@ -11,8 +11,7 @@ import pyarrow.parquet as pq
 
 from sepgp.data.encoding import kind
 from sepgp.data.rows.base import BLOCK, Block, Rows, choose_columns, cut_blocks
-from sepgp.data.rows.files import name_of, reading
-from sepgp.data.rows.hive import keys_of
+from sepgp.data.rows.files import name_of, path_keys, reading
 from sepgp.data.rows.table import without_views
 from sepgp.errors import InvalidData
 
@@ -40,7 +39,7 @@ class ParquetRows(Rows):
 
     def __init__(
         self,
-        files: list[str],
+        files: Sequence[str],
         target: str | None = None,
         columns: Sequence[str] | None = None,
         weight: str | None = None,
@@ -49,12 +48,13 @@ class ParquetRows(Rows):
         self.name = name_of(files)
         with reading(files[0]):
             schema = pq.read_schema(files[0])
-        keys = {name: key for name, key in keys_of(files).items() if name not in schema.names}
+        keys = {name: key for name, key in path_keys(files).items() if name not in schema.names}
         for name, key in keys.items():
             schema = schema.append(pa.field(name, key.type))
         if columns is None:
             others = {target, weight, *(name for name in keys if name in hidden)}
             columns = [c for c in schema.names if c not in others and not INDEX.fullmatch(c)]
+        self.target = target
         self._columns = choose_columns(schema.names, files[0], target, columns, weight)
         self.schema = pa.schema([schema.field(c) for c in self._columns.features])
         stored = pa.schema([schema.field(c) for c in self._columns.all if c not in keys])

@@ -1,7 +1,6 @@
 """Rows of a table in memory."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -30,18 +29,15 @@ class TableRows(RowsInMemory):
         table = arrow(data)
         super().__init__(len(table))
         named = weight if isinstance(weight, str) else None
+        self.target = target
         self._columns = choose_columns(table.column_names, self.name, target, columns, named)
         self._table = table.select(self._columns.all)
-        self._y, self._weight = y, None if isinstance(weight, str) else weight
+        self._beside = y, None if isinstance(weight, str) else weight
         self.schema = table.select(self._columns.features).schema
 
     def _block(self, part: slice) -> Block:
-        block = self._columns.block(self._table[part], self.name)
-        if self._y is not None:
-            block = replace(block, y=self._y[part])
-        if self._weight is not None:
-            block = replace(block, weight=self._weight[part])
-        return block
+        y, weight = (None if array is None else array[part] for array in self._beside)
+        return self._columns.block(self._table[part], self.name).beside(y, weight, self.name)
 
 
 def is_table(data: Any) -> bool:
