@@ -21,9 +21,10 @@ test: lint types  ## Lint, check types and run the fast tests; three minutes at 
 test-all: test  ## The same, and then the tests that take long or start processes
 	$(PYTEST) -m "slow or process"
 
-lint: $(READY)  ## Check style and formatting
+lint: $(READY)  ## Check style, formatting and the directions of imports
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
+	$(BIN)/lint-imports --no-cache --no-logo
 
 types: $(READY)  ## Check types
 	$(BIN)/mypy src
