@@ -186,7 +186,7 @@ def not_a_checkpoint(path: Path, how: str) -> None:
         save_file({"weights": torch.zeros(3)}, path)
     elif how == "newer":
         tensors, header = persistence.read(path)
-        persistence.write(path, tensors, header | {"format": "sepgp checkpoint 3"})
+        persistence.write(path, tensors, header | {"format": "sepgp checkpoint 4"})
     else:
         tensors, header = persistence.read(path)
         CHANGES[how](tensors, header)

@@ -20,6 +20,7 @@ from sepgp import InvalidData
 from sepgp.experiments import cells, curves, figure2, figure3, paper, splits, table1
 from sepgp.experiments.cells import Cell, CellFailed
 from sepgp.experiments.splits import Split
+from sepgp.training.settings import Settings
 
 HERE = Path(__file__).parent
 
@@ -282,8 +283,8 @@ def test_the_peak_of_a_run_is_not_that_of_a_run_before_it_in_the_same_process():
 
 
 def test_curve_falls(small):
-    settings = curves.training.Settings(method="sep", max_iter=None, learning_rate=0.1)
-    points, state = curves.learning_curve(small, settings, 10, 50, np.geomspace(0.01, 0.5, 5))
+    settings = Settings(method="sep", n_inducing=10, kernel="rbf", learning_rate=0.1)
+    points, state = curves.learning_curve(small, settings, 50, np.geomspace(0.01, 0.5, 5))
     assert points[-1].steps == state.iteration
     assert points[-1].nll < points[0].nll
 

@@ -209,8 +209,8 @@ def assert_works_or_is_refused(path) -> bool:
     assert p.shape == (2, 2)
     assert np.isfinite(p).all()
     assert set(model.predict(rows_for(model))) <= set(model.classes_)
-    assert all(isinstance(fact, str) for fact in _facts(model).values())
-    assert all(0 <= share <= 1 for share in relevance(model).values())
+    assert all(isinstance(fact, str) for fact in _facts(model.model_).values())
+    assert all(0 <= share <= 1 for share in relevance(model.model_).values())
     return False
 
 

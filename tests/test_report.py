@@ -39,17 +39,17 @@ YES, NO = '<b>yes</b> & "so"', "no"
 
 @pytest.fixture(scope="module", params=["even", "rare", "weighted"])
 def stated(request):
-    """z = Φ⁻¹(p), outcomes and weights; in the second case one row in fifty is of the class."""
+    """p, outcomes and weights; in the second case one row in fifty is of the class."""
     random = np.random.default_rng(0)
     z = random.normal(-2.5 if request.param == "rare" else 0, 1, 3000)
     weight = random.gamma(0.7, 2, 3000) * (random.random(3000) < 0.9)
     y = ndtr(0.7 * z) > random.random(3000)
-    return z, y, weight if request.param == "weighted" else np.ones(3000)
+    return ndtr(z), y, weight if request.param == "weighted" else np.ones(3000)
 
 
 def test_curves_agree_with_scikit_learn(stated):
-    z, y, weight = stated
-    p, tally = ndtr(z), Tally.of(*stated)
+    p, y, weight = stated
+    tally = Tally.of(*stated)
     false, true = tally.roc()
     expected = metrics.roc_curve(y, p, drop_intermediate=False, sample_weight=weight)
     later = false > 0  # the curve may begin with a step upwards
@@ -62,7 +62,7 @@ def test_curves_agree_with_scikit_learn(stated):
     assert_allclose(tally.average_precision(), average, atol=2e-3)
     recall, precision = tally.precision_recall()
     assert_allclose(precision[-1], np.average(y, weights=weight))
-    sure = np.argsort(-z)
+    sure = np.argsort(-p)
     above = np.cumsum(weight[sure])
     for r, q in zip(recall[5::200], precision[5::200], strict=True):
         # As many rows as are above the threshold.
@@ -73,8 +73,8 @@ def test_curves_agree_with_scikit_learn(stated):
 
 
 def test_reliability_by_brute_force(stated):
-    z, y, weight = stated
-    p, bins = ndtr(z), Tally.of(*stated).reliability()
+    p, y, weight = stated
+    bins = Tally.of(*stated).reliability()
     inside = [(p >= k / BINS) & (p < (k + 1) / BINS) & (weight > 0) for k in range(BINS)]
     for rows, found in zip(filter(np.any, inside), zip(*bins, strict=True), strict=True):
         w = weight[rows]
@@ -91,8 +91,8 @@ def test_reliability_by_brute_force(stated):
 
 
 def test_counts_at_every_threshold(stated):
-    z, y, weight = stated
-    p, counts = ndtr(z), Tally.of(*stated).positives()
+    p, y, weight = stated
+    counts = Tally.of(*stated).positives()
     said = p >= THRESHOLDS[:, None]
     for k in (0, 250, 500, 998):
         _, false, _, true = metrics.confusion_matrix(y, said[k], sample_weight=weight).ravel()
@@ -102,8 +102,8 @@ def test_counts_at_every_threshold(stated):
 
 
 def test_a_probability_on_a_threshold_is_at_or_above_it():
-    z, yes = norm.ppf([0.25, 0.5, 0.75]), np.array([True, True, True])
-    assert Tally.of(z, yes, np.ones(3)).positives()[1, [499, 500]].tolist() == [2, 1]
+    p, yes = np.array([0.25, 0.5, 0.75]), np.array([True, True, True])
+    assert Tally.of(p, yes, np.ones(3)).positives()[1, [499, 500]].tolist() == [2, 1]
 
 
 def test_tallies_add_up(stated):
@@ -115,14 +115,14 @@ def test_tallies_add_up(stated):
 
 
 def test_rows_of_one_class_have_no_average_precision():
-    tally = Tally.of(np.array([0.1, 2.0]), np.array([False, False]), np.ones(2))
+    tally = Tally.of(np.array([0.5, 0.9]), np.array([False, False]), np.ones(2))
     assert np.isnan(tally.average_precision())
 
 
 @pytest.mark.parametrize("deviation", [0.0, 0.3, 0.99, 1.0, 4.0, 60.0])
 def test_noise_and_ignorance_by_monte_carlo(deviation):
-    mean = np.array([-6.0, -1.0, 0.0, 0.4, 3.0])
-    parts = uncertainty(mean, np.full(5, deviation**2))
+    mean, variance = np.array([-6.0, -1.0, 0.0, 0.4, 3.0]), np.full(5, deviation**2)
+    parts = uncertainty(mean, variance, ndtr(mean / np.sqrt(1 + variance)))
     random = np.random.default_rng(0)
     f = mean[:, None] + deviation * random.standard_normal((5, 400_000))
     p = ndtr(f)
@@ -141,7 +141,7 @@ def test_the_quadrature_is_exact():
     weights = norm.pdf(t) * (t[1] - t[0])
     for mean, deviation in [(0.0, 0.5), (2.0, 0.999), (-1.0, 1.001), (3.0, 2.0)]:
         expected = metrics_entropy(ndtr(mean + deviation * t)) @ weights
-        found = uncertainty(np.array([mean]), np.array([deviation**2])).noise
+        found = uncertainty(np.array([mean]), np.array([deviation**2]), np.array([0.5])).noise
         assert_allclose(found, expected, rtol=1e-9)
 
 
@@ -177,10 +177,10 @@ def bought():
 
 
 def test_columns_and_their_relevance(bought):
-    known = columns(bought)
+    known = columns(bought.model_)
     kinds = {"age": "number", HOSTILE: "text", "joined": "time", "member": "number"}
     assert {column.name: column.kind for column in known} == kinds
-    shares = relevance(bought)
+    shares = relevance(bought.model_)
     assert list(shares) == [column.name for column in known]
     assert_allclose(sum(shares.values()), 1)
     assert shares["age"] > shares["member"]
@@ -196,7 +196,7 @@ def test_relevance_by_hand(kernel):
         exchanged = Z.copy()
         exchanged[:, column] = np.roll(Z[:, column], k)
         effects[column] += np.mean((f - model.predict_latent(exchanged)[0]) ** 2)
-    assert_allclose(list(relevance(model).values()), effects / effects.sum(), rtol=1e-6)
+    assert_allclose(list(relevance(model.model_).values()), effects / effects.sum(), rtol=1e-6)
 
 
 def test_a_text_of_noise_has_little_relevance():
@@ -206,14 +206,14 @@ def test_a_text_of_noise_has_little_relevance():
     day = pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 700, rows), unit="D")
     data = pd.DataFrame({"town": noise, "day": day, "x": rng.normal(size=rows)})
     data["y"] = data["x"] + 0.5 * rng.normal(size=rows) > 0
-    shares = relevance(quick(max_iter=150, n_inducing=50).fit(data, target="y"))
+    shares = relevance(quick(max_iter=150, n_inducing=50).fit(data, target="y").model_)
     assert shares["x"] > 0.9
 
 
 def test_relevance_of_a_constant_column_and_of_a_constant_f():
     X, y = blobs(d=3)
-    assert relevance(quick(max_iter=5).fit(X * [0, 1, 1], y))["feature 0"] == 0
-    assert relevance(quick(kernel=kernels.Constant(), max_iter=5).fit(X, y)) == {}
+    assert relevance(quick(max_iter=5).fit(X * [0, 1, 1], y).model_)["feature 0"] == 0
+    assert relevance(quick(kernel=kernels.Constant(), max_iter=5).fit(X, y).model_) == {}
 
 
 def test_a_report_without_relevance(tmp_path):
@@ -224,11 +224,11 @@ def test_a_report_without_relevance(tmp_path):
 
 def test_partial_dependence_by_brute_force(bought):
     data = table(60, seed=1).drop(columns="bought")
-    sample = findings(bought, rows_of(bought, table(60, seed=1))).sample.X
-    draws = draw(bought, 50)
-    for column in columns(bought):
+    sample = findings(bought.model_, rows_of(bought, table(60, seed=1))).sample.X
+    draws = draw(bought.model_, 50)
+    for column in columns(bought.model_):
         weight = np.linspace(0.5, 2, 60)
-        found = curve(bought, draws, sample, weight, column, grid(sample, column))
+        found = curve(bought.model_, draws, sample, weight, column, grid(sample, column))
         for value, p in list(zip(found.values, found.p, strict=True))[:3]:
             if column.kind == "time" and value is not None:
                 value = pd.Timestamp(round(value), unit="us")
@@ -246,22 +246,22 @@ def test_partial_dependence_by_brute_force(bought):
 def test_draws_have_the_predicted_probability_for_their_mean():
     X, y = blobs(80)
     model = quick().fit(X, y)
-    p = probabilities(model, draw(model, 20_000), X)
+    p = probabilities(model.model_, draw(model.model_, 20_000), X)
     assert_allclose(p.mean(1), model.predict_proba(X)[:, 1], atol=0.01)
 
 
 def test_far_from_all_rows_nothing_was_learned():
     X, y = blobs(200)
-    left = unlearned(quick(standardize=False).fit(X, y), np.array([X.mean(0), [1e3, 1e3]]))
+    left = unlearned(quick(standardize=False).fit(X, y).model_, np.array([X.mean(0), [1e3, 1e3]]))
     assert left[0] < 0.8
     assert_allclose(left[1], 1, atol=1e-3)
 
 
 def test_the_map_by_brute_force(bought):
-    sample = findings(bought, rows_of(bought, table(60, seed=1))).sample.X
-    age, text, *_ = columns(bought)
+    sample = findings(bought.model_, rows_of(bought, table(60, seed=1))).sample.X
+    age, text, *_ = columns(bought.model_)
     weight = np.linspace(0.5, 2, 60)
-    found = decision_map(bought, sample, weight, age, text, sample)
+    found = decision_map(bought.model_, sample, weight, age, text, sample)
     assert found.p.shape == (len(found.ys), len(found.xs))
     data = table(60, seed=1).drop(columns="bought")
     changed = data.assign(**{"age": found.xs[7], HOSTILE: found.ys[1]})
@@ -271,7 +271,7 @@ def test_the_map_by_brute_force(bought):
 
 
 def rows_of(model, data):
-    from sepgp.inputs import training_rows
+    from sepgp.data.inputs import training_rows
 
     return training_rows(data, None, None, "bought", model.feature_names_in_)
 
@@ -291,11 +291,11 @@ def test_uncertain_rows_do_not_depend_on_blocks(monkeypatch):
     X, y = blobs(500)
     model = quick().fit(X, y)
     rows = ArrayRows(X, y)
-    whole = findings(model, rows)
+    whole = findings(model.model_, rows)
     blocks = rows.blocks
     monkeypatch.setattr(rows, "blocks", lambda: blocks(37))
-    parts = findings(model, rows)
-    ignorance = uncertainty(*model.predict_latent(X)).ignorance
+    parts = findings(model.model_, rows)
+    ignorance = uncertainty(*model.predict_latent(X), model.predict_proba(X)[:, 1]).ignorance
     expected = np.argsort(-ignorance)[:SHOWN]
     for found in (whole, parts):
         assert_array_equal(found.most_ignorant.numbers, expected + 1)
@@ -309,9 +309,9 @@ def test_a_row_of_weight_two_counts_as_two_and_one_of_weight_zero_as_none():
     X, y = blobs(60)
     model = quick().fit(X, y)
     copies = np.arange(60) % 4
-    weighted = findings(model, ArrayRows(X, y, copies.astype(float)))
+    weighted = findings(model.model_, ArrayRows(X, y, copies.astype(float)))
     where = np.repeat(np.arange(60), copies)
-    repeated = findings(model, ArrayRows(X[where], y[where]))
+    repeated = findings(model.model_, ArrayRows(X[where], y[where]))
     for name, estimate in weighted.scores.items():
         assert_allclose(estimate.value, repeated.scores[name].value, err_msg=name)
         assert estimate.low <= estimate.value <= estimate.high
@@ -327,7 +327,7 @@ def test_a_row_of_weight_two_counts_as_two_and_one_of_weight_zero_as_none():
 def test_rows_without_any_weight_are_refused():
     X, y = blobs()
     with pytest.raises(InvalidData, match="no rows of positive weight") as error:
-        findings(quick(max_iter=2).fit(X, y), ArrayRows(X, y, np.zeros(len(y))))
+        findings(quick(max_iter=2).fit(X, y).model_, ArrayRows(X, y, np.zeros(len(y))))
     assert_one_sentence(str(error.value))
 
 

@@ -53,7 +53,7 @@ def weighted() -> GPClassifier:
 
 def test_memmap(expected, monkeypatch) -> None:
     assert_same(model().fit(memmap(X), Y), expected)
-    monkeypatch.setattr("sepgp.inputs._large", lambda X: True)
+    monkeypatch.setattr("sepgp.data.inputs._large", lambda X: True)
     assert_same(model().fit(memmap(X), Y), expected)
 
 

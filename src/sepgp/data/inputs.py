@@ -190,8 +190,8 @@ def _large(X: Any) -> bool:
 def _labels(y: Any, n_rows: int) -> NDArray[Any]:
     if y is None:
         raise InvalidData(
-            "This GPClassifier estimator requires y to be passed, but the target y is None; give "
-            "the labels as y or name their column by target."
+            "y is not given; give the labels as y or name their column by target (GPClassifier "
+            "requires y to be passed, but the target y is None)."
         )
     labels = checks.labels(column_or_1d(y, warn=True), n_rows)
     check_classification_targets(labels)

@@ -44,6 +44,8 @@ def _plain(value: Any) -> Any:
         return parts, {name: _plain(tensor) for name, tensor in value.state_dict().items()}
     if isinstance(value, dict):
         return {key: _plain(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
     return value if value is None or isinstance(value, str | int | float) else np.asarray(value)
 
 
@@ -91,7 +93,7 @@ class Checkpoint:
         (m, d), seed = tensors["start"].shape, header["seed"]
         right = m > 0 and d > 0 and tensors["sites.Lambda"].shape == (m, m)
         right &= tensors["start"].dtype == torch.float64 and persistence.finite(tensors["start"])
-        right &= isinstance(header["identity"], dict)
+        right &= all(len(named) == 2 for named in header["identity"].values())
         right &= isinstance(seed, int) and 0 <= seed < 2**31
         if not right:
             raise ValueError("its parts do not belong together")
