@@ -5,9 +5,11 @@ import stat
 import threading
 
 import pytest
+import torch
 from quick import assert_one_sentence
 
 from sepgp.errors import WriteFailed
+from sepgp.files import tensors
 from sepgp.files.atomic import check, remove_leftovers, replacing
 
 
@@ -16,7 +18,7 @@ def write(path, text="new"):
         temporary.write_text(text)
 
 
-def test_a_symbolic_link_was_replaced_by_the_file(tmp_path):
+def test_saving_through_a_symbolic_link_replaced_the_link(tmp_path):
     """Its target kept the old content."""
     (tmp_path / "elsewhere").mkdir()
     target, link = tmp_path / "elsewhere" / "model", tmp_path / "link"
@@ -44,6 +46,17 @@ def test_a_private_file_became_one_that_all_can_read(tmp_path, mode):
         assert stat.S_IMODE(temporary.stat().st_mode) == mode
         temporary.write_text("new")
     assert stat.S_IMODE(path.stat().st_mode) == mode
+
+
+def test_a_private_model_file_became_one_that_all_can_read(tmp_path):
+    """And a link to it was lost."""
+    path, link = tmp_path / "model", tmp_path / "link"
+    path.touch(0o600)
+    link.symlink_to(path)
+    tensors.write(link, {"a": torch.ones(2)}, {"b": 1})
+    assert link.is_symlink()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert tensors.read(path)[1] == {"b": 1}
 
 
 @pytest.mark.parametrize("umask", [0o022, 0o077])

@@ -82,7 +82,7 @@ def test_ctrl_c_keeps_the_finished_cells_and_ends_the_workers(tmp_path, wanted):
     _, said = process.communicate()
     assert said.count("Traceback") <= 1
     assert said.endswith("KeyboardInterrupt\n")
-    assert not any(alive(pid) for pid in workers)
+    wait_for(lambda: not any(alive(pid) for pid in workers))
     assert wanted <= len(cells.finished(CELLS, tmp_path)) <= wanted + 1
     assert not list(tmp_path.glob(".*"))
 

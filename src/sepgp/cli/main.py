@@ -17,20 +17,12 @@ from sepgp.errors import InvalidData, InvalidParameter
 from sepgp.experiments.cells import CellFailed
 
 OPTIONS = {
-    "batch_size": "--batch-size",
-    "checkpoint": "--checkpoint",
-    "columns": "--columns",
-    "forgetting": "--forgetting",
-    "kernel": "--kernel",
-    "max_iter": "--steps",
-    "method": "--method",
-    "n_inducing": "--inducing",
-    "random_state": "--seed",
-    "sample_weight": "--weight",
-    "target": "--target",
-    "time_budget": "--time-budget",
+    "batch_size": "--batch-size", "checkpoint": "--checkpoint", "columns": "--columns",
+    "forgetting": "--forgetting", "kernel": "--kernel", "max_iter": "--steps",
+    "method": "--method", "n_inducing": "--inducing", "random_state": "--seed",
+    "sample_weight": "--weight", "target": "--target", "time_budget": "--time-budget",
     "validation_fraction": "--validation",
-}
+}  # fmt: skip
 """What the parameters of Python are called on the command line."""
 
 app = typer.Typer(

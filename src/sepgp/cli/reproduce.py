@@ -20,40 +20,25 @@ Jobs = Annotated[
 Quick = Annotated[bool, typer.Option("--quick", help="A small version that takes minutes.")]
 
 
-@app.command()
-def table1(
-    data: Data = None, out: Out = Path("reproduction"), jobs: Jobs = None, quick: Quick = False
-) -> None:
-    """Seven UCI sets, ADF, EP and SEP, three numbers of inducing points.
-
-    \b
-    sepgp reproduce table1 --data DIR --quick
-    """
-    _reproduce("table1", data, out, jobs, quick)
+EXPERIMENTS = {
+    "table1": "Seven UCI sets, ADF, EP and SEP, three numbers of inducing points.",
+    "figure2": (
+        "MNIST and airline delays: negative log-likelihood against training time, and memory."
+    ),
+    "figure3": "MNIST: numbers of rows and of inducing points.",
+}
 
 
-@app.command()
-def figure2(
-    data: Data = None, out: Out = Path("reproduction"), jobs: Jobs = None, quick: Quick = False
-) -> None:
-    """MNIST and airline delays: negative log-likelihood against training time, and memory.
-
-    \b
-    sepgp reproduce figure2 --data DIR --quick
-    """
-    _reproduce("figure2", data, out, jobs, quick)
+def _command(name: str, about: str) -> None:
+    @app.command(name, help=f"{about}\n\n\b\nsepgp reproduce {name} --data DIR --quick")
+    def command(
+        data: Data = None, out: Out = Path("reproduction"), jobs: Jobs = None, quick: Quick = False
+    ) -> None:
+        _reproduce(name, data, out, jobs, quick)
 
 
-@app.command()
-def figure3(
-    data: Data = None, out: Out = Path("reproduction"), jobs: Jobs = None, quick: Quick = False
-) -> None:
-    """MNIST: numbers of rows and of inducing points.
-
-    \b
-    sepgp reproduce figure3 --data DIR --quick
-    """
-    _reproduce("figure3", data, out, jobs, quick)
+for _name, _about in EXPERIMENTS.items():
+    _command(_name, _about)
 
 
 def _reproduce(name: str, data: Path | None, out: Path, jobs: int | None, quick: bool) -> None:

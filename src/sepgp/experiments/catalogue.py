@@ -207,10 +207,7 @@ def data_folder(folder: str | os.PathLike[str] | None, file: str) -> Path:
 
 
 def store(
-    name: str,
-    X: NDArray[Any],
-    y: NDArray[Any],
-    folder: str | os.PathLike[str] | None = None,
+    name: str, X: NDArray[Any], y: NDArray[Any], folder: str | os.PathLike[str] | None = None
 ) -> Path:
     """Write a data set got elsewhere as the file that `load` reads; return its path.
 

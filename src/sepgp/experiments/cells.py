@@ -10,9 +10,10 @@ import signal
 import threading
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import as_completed
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -71,15 +72,23 @@ def run(
     # A worker that holds much memory after a cell is replaced by a new one, as it should be.
     warnings.filterwarnings("ignore", "A worker stopped while some jobs")
     pool = ProcessPoolExecutor(jobs, env=ONE_THREAD, initializer=_follow, initargs=(os.getpid(),))
+    waiting = iter(cells)
+    running: dict[Future[Result], Cell] = {}
     try:
-        with _without_interrupts():  # workers inherit it: the parent sees to Ctrl-C
-            running = {pool.submit(_work, cell, data): cell for cell in cells}
-        for future in as_completed(running):
-            cell = running.pop(future)
-            content = {"made_by": _made_by(cell), "result": future.result()}
-            with replacing(_path(cell, folder)) as temporary:
-                temporary.write_text(json.dumps(content, indent=1), encoding="utf-8")
-            yield cell
+        while True:
+            # No more than are computed, since the pool cannot be ended quietly with more. Workers
+            # inherit that they hear no interrupts: the parent sees to Ctrl-C.
+            with _without_interrupts():
+                for cell in islice(waiting, jobs - len(running)):
+                    running[pool.submit(_work, cell, data)] = cell
+            if not running:
+                return
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                cell = running.pop(future)
+                content = {"made_by": _made_by(cell), "result": future.result()}
+                with replacing(_path(cell, folder)) as temporary:
+                    temporary.write_text(json.dumps(content, indent=1), encoding="utf-8")
+                yield cell
     except BrokenProcessPool:
         raise CellFailed(
             "A cell ended without a result, perhaps for want of memory; start the command again "
@@ -115,12 +124,12 @@ def _follow(parent: int) -> None:
     """End this process when its parent goes, even if that is killed."""
     import psutil
 
-    def wait() -> None:
+    def end() -> None:
         with suppress(psutil.NoSuchProcess):
             psutil.Process(parent).wait()
         os._exit(1)
 
-    threading.Thread(target=wait, daemon=True).start()
+    threading.Thread(target=end, daemon=True).start()
 
 
 def _path(cell: Cell, folder: Path) -> Path:

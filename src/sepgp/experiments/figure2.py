@@ -214,15 +214,9 @@ def plot(runs: Runs, stem: Path) -> list[Path]:
                     axis.axhline(nll[-1], color="black", linestyle=":", label=label)
                     continue
                 method = label.split(",")[0].lower()
-                axis.plot(
-                    seconds,
-                    nll,
-                    marker=MARKERS[method],
-                    markersize=4,
-                    color=COLOURS[method],
-                    linestyle="-" if label == label.split(",")[0] else "--",
-                    label=label,
-                )
+                look = {"marker": MARKERS[method], "markersize": 4, "color": COLOURS[method]}
+                line = "-" if label == label.split(",")[0] else "--"
+                axis.plot(seconds, nll, linestyle=line, label=label, **look)
             axis.set_xscale("log")
             axis.xaxis.set_major_formatter("{x:g}")
             axis.set_title(title)
@@ -268,13 +262,7 @@ def _plot_memory(axis: Any, runs: Runs) -> None:
     axis.set_ylim(top=4 * max(sizes))
     axis.set_xticks(places, [method.upper() for _, method in kept])
     for i, name in enumerate(("MNIST, minibatches", "MNIST, batch", "airline")):
-        axis.annotate(
-            name,
-            (4 * i + 1, 0),
-            (0, -28),
-            xycoords=("data", "axes fraction"),
-            textcoords="offset points",
-            ha="center",
-        )
+        where = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points"}
+        axis.annotate(name, (4 * i + 1, 0), (0, -28), ha="center", **where)
     axis.set_title("What the sites take in memory, megabytes")
     axis.grid(axis="x", visible=False)

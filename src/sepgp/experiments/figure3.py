@@ -136,13 +136,8 @@ def plot(nll: NLL, stem: Path) -> list[Path]:
     with drawing(stem, 1, len(points), width, height=3.6, sharey=True) as (_, axes):
         for axis, m in zip(axes[0], points, strict=True):
             for method in METHODS:
-                axis.plot(
-                    sizes,
-                    [nll[n, m, method] for n in sizes],
-                    marker=MARKERS[method],
-                    color=COLOURS[method],
-                    label=method.upper(),
-                )
+                look = {"marker": MARKERS[method], "color": COLOURS[method]}
+                axis.plot(sizes, [nll[n, m, method] for n in sizes], label=method.upper(), **look)
             axis.set_xscale("log")
             axis.set_yscale("log")
             axis.set_xticks(sizes, [f"{n // 1000}k" for n in sizes])

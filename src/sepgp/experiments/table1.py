@@ -144,20 +144,10 @@ def summary(grid: list[Cell], results: Mapping[str, Result]) -> list[Row]:
     for (name, share, method), fits in groups.items():
         nll = [fit["nll"] for fit in fits]
         printed = paper.NLL[name][share, method] if name in paper.NLL else None
-        rows.append(
-            Row(
-                name,
-                share,
-                method,
-                len(fits),
-                fmean(nll),
-                stdev(nll),
-                stdev(nll) / len(nll) ** 0.5,
-                fmean(fit["error"] for fit in fits),
-                fmean(fit["seconds"] for fit in fits),
-                *(printed or (None, None)),
-            )
-        )
+        spread = stdev(nll), stdev(nll) / len(nll) ** 0.5
+        error, seconds = (fmean(fit[key] for fit in fits) for key in ("error", "seconds"))
+        own = (fmean(nll), *spread, error, seconds)
+        rows.append(Row(name, share, method, len(fits), *own, *(printed or (None, None))))
     return sorted(rows, key=lambda r: (r.share, SETS.index(r.set), METHODS.index(r.method)))
 
 
@@ -180,17 +170,11 @@ def averages(rows: list[Row]) -> list[Average]:
     result = []
     for share, method in keys:
         own = [r for r in rows if (r.share, r.method) == (share, method) and r.set in paper.NLL]
-        result.append(
-            Average(
-                share,
-                method,
-                fmean(row.nll for row in own),
-                sum(row.standard_error**2 for row in own) ** 0.5 / len(own),
-                fmean(paper.NLL[row.set][share, method].mean for row in own),
-                fmean(row.seconds for row in own),
-                paper.SECONDS[share, method].mean,
-            )
-        )
+        nll, seconds = (fmean(getattr(row, key) for row in own) for key in ("nll", "seconds"))
+        error = sum(row.standard_error**2 for row in own) ** 0.5 / len(own)
+        printed = fmean(paper.NLL[row.set][share, method].mean for row in own)
+        paper_seconds = paper.SECONDS[share, method].mean
+        result.append(Average(share, method, nll, error, printed, seconds, paper_seconds))
     return result
 
 
@@ -274,25 +258,15 @@ def plot(rows: list[Row], stem: Path) -> list[Path]:
             for offset, method in zip((-0.24, 0, 0.24), METHODS, strict=True):
                 own = [r for r in rows if (r.set, r.method) == (name, method)]
                 x = [shares.index(row.share) + offset for row in own]
+                nll, errors = [row.nll for row in own], [row.standard_error for row in own]
+                color, upper = COLOURS[method], method.upper()
                 axis.errorbar(
-                    x,
-                    [row.nll for row in own],
-                    [row.standard_error for row in own],
-                    fmt="o",
-                    color=COLOURS[method],
-                    label=f"{method.upper()}, this run (± s.e.)",
+                    x, nll, errors, fmt="o", color=color, label=f"{upper}, this run (± s.e.)"
                 )
                 if name in paper.NLL:
-                    axis.plot(
-                        x,
-                        [row.paper_nll for row in own],
-                        "_",
-                        color=COLOURS[method],
-                        markersize=15,
-                        markeredgewidth=2,
-                        alpha=0.6,
-                        label=f"{method.upper()}, paper",
-                    )
+                    printed = [row.paper_nll for row in own]
+                    look = {"markersize": 15, "markeredgewidth": 2, "alpha": 0.6}
+                    axis.plot(x, printed, "_", color=color, label=f"{upper}, paper", **look)
             axis.set_title(name.replace("_paper", ", the paper's target"))
             axis.set_xticks(range(len(shares)), [f"{share} %" for share in shares])
             axis.set_xlim(-0.5, len(shares) - 0.5)

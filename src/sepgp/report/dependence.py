@@ -69,12 +69,7 @@ def grid(X: Rows, column: Column, even: int | None = None) -> list[Value]:
 
 
 def curve(
-    model: Model,
-    draws: Draws,
-    X: Rows,
-    weight: Floats,
-    column: Column,
-    at: list[Value],
+    model: Model, draws: Draws, X: Rows, weight: Floats, column: Column, at: list[Value]
 ) -> Curve:
     """Partial dependence with n weighted rows X at some values. Cost: n predictions each.
 

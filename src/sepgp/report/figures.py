@@ -37,12 +37,8 @@ def learning_curve(history: Mapping[str, NDArray[Any]], n_rows: float) -> Plot:
     smooth = (sums[ends] - sums[begins]) / (ends - begins)
     low, high = np.quantile(evidence, [0.03, 1.0]) if len(steps) else (0.0, 1.0)
     room = 0.05 * (high - low)
-    plot = Plot(
-        (0.0, steps[-1] if len(steps) else 1.0),
-        (low - room, high + room),
-        "Log evidence per row against training steps",
-        left=64,
-    )
+    x, y = (0.0, steps[-1] if len(steps) else 1.0), (low - room, high + room)
+    plot = Plot(x, y, "Log evidence per row against training steps", left=64)
     plot.axes("step of training", "log evidence per row")
     few = _thinned(len(steps))
     plot.line(zip(steps[few], np.clip(evidence, *plot.y)[few], strict=True), "faint")
@@ -134,11 +130,8 @@ def dependence(curve: Curve, top: float) -> Plot:
         xticks = [(x, number(x)) for x in xs]
     plot.axes(name, "", xticks, shares(0, top, _share_step(top)))
     if len(xs) > 1:
-        plot.area(
-            zip(xs, curve.high[present], strict=True),
-            zip(xs, curve.low[present], strict=True),
-            "band",
-        )
+        upper, lower = (zip(xs, e[present], strict=True) for e in (curve.high, curve.low))
+        plot.area(upper, lower, "band")
     plot.line(zip(xs, curve.p[present], strict=True), "second")
     if len(xs) <= 12:
         for x, i in zip(xs, present, strict=True):
@@ -174,14 +167,8 @@ def decision_map(found: Map, which: str, X: Rows, y: NDArray[np.bool_]) -> Plot:
     left = {"text": 102, "time": 84, "number": 58}[found.y.kind]
     bottom = 84 if found.x.kind == "text" else 40
     label = f"Map of {names[0]} and {names[1]}"
-    plot = Plot(
-        (x_edges[0], x_edges[-1]),
-        (y_edges[0], y_edges[-1]),
-        label,
-        (380, 300 + bottom),
-        left,
-        bottom,
-    )
+    ends = (x_edges[0], x_edges[-1]), (y_edges[0], y_edges[-1])
+    plot = Plot(*ends, label, (380, 300 + bottom), left, bottom)
     shades = np.clip((amount - low) / (high - low) * SHADES, 0, SHADES - 1).astype(int)
     style = "d" if which == "p" else "s"
     for j, row in enumerate(shades):
