@@ -284,7 +284,7 @@ MISTAKES = {
         ["train", "loans.csv", "--target", "defaulted", "--columns", "age,shoe"],
         "no column 'shoe'",
     ),
-    "three labels": (["train", "loans.csv", "--target", "city"], "no label in column 'city'"),
+    "three labels": (["train", "loans.csv", "--target", "city"], "in column 'city' has no label"),
     "unknown method": (
         ["train", "loans.csv", "--target", "defaulted", "--method", "vb"],
         "--method='vb' is unknown",
@@ -349,7 +349,7 @@ MISTAKES = {
     ),
     "an update by a header": (["update", "m.sepgp", "header.csv"], "header.csv has no rows"),
     "a set that nobody knows": (["data", "fetch", "titanic"], "There is no data set 'titanic'"),
-    "flights from nowhere": (["data", "airline", "a.bz2", "b.csv"], "b.csv cannot be read"),
+    "flights from nowhere": (["data", "airline", "a.bz2", "b.csv", "--data", "."], "b.csv cannot be read"),
     "a report on nothing": (["report", "nothing.sepgp", "new.csv"], "nothing.sepgp cannot be read"),
     "a report to nowhere": (["report", "m.sepgp", "new.csv", "--out", "no/r.html"], "no/r.html"),
     "a report without labels": (["report", "m.sepgp", "bare.csv"], "no column 'defaulted'"),

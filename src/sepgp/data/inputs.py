@@ -67,11 +67,10 @@ def training_data(
     `known` is the schema of the model to go on from, if there is one.
     """
     X = given.X
-    encoded = is_table(X) and (needs_encoding(X) if known is None else known.encoding is not None)
     measured: ArrayData | None = None
     data: Data
     target = given.target
-    if given.in_memory and not _large(X) and not encoded:
+    if given.in_memory and not _large(X) and not _encoded(X, known):
         whole, schema = block_data(X, given.y, given.sample_weight, class_weight, known)
         if held_out:
             whole, measured = split(whole, held_out, seed)
@@ -181,6 +180,11 @@ def online_block(
     if known is None:
         warn_of_identifiers(schema, data.X)
     return data, schema
+
+
+def _encoded(X: Any, known: Schema | None) -> bool:
+    """Whether the columns of a table need an encoding, or have one that is known."""
+    return is_table(X) and (needs_encoding(X) if known is None else known.encoding is not None)
 
 
 def _large(X: Any) -> bool:
