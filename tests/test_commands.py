@@ -299,7 +299,7 @@ MISTAKES = {
         ["train", "loans.csv", "--target", "defaulted", "--columns", "age,shoe"],
         "no column 'shoe'",
     ),
-    "three labels": (["train", "loans.csv", "--target", "city"], "no label in column 'city'"),
+    "three labels": (["train", "loans.csv", "--target", "city"], "in column 'city' has no label"),
     "unknown method": (
         ["train", "loans.csv", "--target", "defaulted", "--method", "vb"], "method='vb' is unknown"
     ),
