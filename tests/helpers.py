@@ -175,7 +175,8 @@ def step(
     chosen = methods.METHODS[METHODS[method].name]
     if damping is not None:
         chosen = replace(chosen, sums=partial(ep.sums, damping=damping))
-    prepared, total = methods.add_up(chosen, state, fitc, n, chunks)
+    prepared = methods.prepare(chosen, state, fitc, n, chunks)
+    total = methods.add_up(chosen, prepared, chunks)
     info = report(prepared, total, pull)
     if not info.ok:
         return state, info

@@ -349,7 +349,10 @@ MISTAKES = {
     ),
     "an update by a header": (["update", "m.sepgp", "header.csv"], "header.csv has no rows"),
     "a set that nobody knows": (["data", "fetch", "titanic"], "There is no data set 'titanic'"),
-    "flights from nowhere": (["data", "airline", "a.bz2", "b.csv", "--data", "."], "b.csv cannot be read"),
+    "flights from nowhere": (
+        ["data", "airline", "a.bz2", "b.csv", "--data", "."],
+        "b.csv cannot be read",
+    ),
     "a report on nothing": (["report", "nothing.sepgp", "new.csv"], "nothing.sepgp cannot be read"),
     "a report to nowhere": (["report", "m.sepgp", "new.csv", "--out", "no/r.html"], "no/r.html"),
     "a report without labels": (["report", "m.sepgp", "bare.csv"], "no column 'defaulted'"),

@@ -502,7 +502,9 @@ def test_a_file_that_is_truncated_during_training(tmp_path) -> None:
     path = tmp_path / parquet()
     content = path.read_bytes()
     fitted = model(max_iter=100, callbacks=[lambda r: path.write_bytes(content[:1500]) and None])
-    with pytest.raises(InvalidData, match=r"rows.parquet cannot be read \(.*replace") as caught:
+    with pytest.raises(
+        InvalidData, match=r"rows.parquet (cannot be read \(.*replace|has not the 300)"
+    ) as caught:
         fitted.fit("rows.parquet", target="late")
     assert_one_sentence(str(caught.value))
     assert vars(fitted).keys() == fitted.get_params().keys()

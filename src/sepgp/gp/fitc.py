@@ -13,6 +13,7 @@ form, W = V and D = L⁻ᵀ in the whitened one. Both give the same numbers; the
 which one they work in.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -125,13 +126,17 @@ def gram(V: Tensor, weight: Tensor) -> Tensor:
     return result
 
 
-def gaussian(precision: Tensor, b: Tensor, log_prior: Tensor | float) -> Posterior:
+def gaussian(
+    precision: Tensor, b: Tensor, log_prior: Tensor | float, worst: float = math.inf
+) -> Posterior:
     """The Gaussian with this precision, shape (m, m), and natural mean b, shape (m,). Cost m³.
 
-    `log_prior` is ½ log|prior precision|. A precision that is not positive definite gives NaN.
+    `log_prior` is ½ log|prior precision|. A precision that is not positive definite, or has a
+    condition number that is seen to be above `worst`, gives NaN.
     """
     factor, info = torch.linalg.cholesky_ex(precision)
-    if int(info) != 0:
+    low, high = torch.aminmax(factor.diagonal())
+    if int(info) != 0 or not float(high) ** 2 <= worst * float(low) ** 2:
         factor = torch.full_like(factor, torch.nan)
     cov = torch.cholesky_inverse(factor)
     mean = cov @ b

@@ -40,6 +40,11 @@ class Prepared(NamedTuple):
     sites: object = None
     """The sites of single rows (EP alone)."""
 
+    @property
+    def ok(self) -> bool:
+        """Whether there is a q, so that it is worth while to look at the rows."""
+        return self.fitc.ok and math.isfinite(float(self.q.log_norm))
+
 
 class RowSites(NamedTuple):
     """New sites of the rows of a batch (EP alone)."""
@@ -125,7 +130,7 @@ def report(prepared: Prepared, total: Sums, pull: Callable[[Tensor], Tensor]) ->
     evidence = log_evidence(prepared, total)
     gradient = scale * total.gradient + pull(adjoint_Kmm(prepared, total))
     # A site that is not finite would be so in every entry of Λ or b.
-    ok = prepared.fitc.ok and finite(evidence, gradient, total.sites.Lambda[0], total.sites.b)
+    ok = prepared.ok and finite(evidence, gradient, total.sites.Lambda[0], total.sites.b)
     return Info(evidence, gradient, prepared.fitc.jitter, total.skipped, ok)
 
 

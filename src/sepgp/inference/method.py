@@ -20,7 +20,7 @@ Chunk = tuple[Rows, Factors]
 class Method:
     """An inference method as functions on tensors.
 
-    A step is `prepare`, `sums` for every part of the batch, `+`, and `update`: see `add_up`.
+    A step is `prepare`, `sums` for every part of the batch, `+`, and `update`.
     """
 
     init: Callable[[int, int, bool], State]
@@ -43,13 +43,17 @@ METHODS = {
 }
 
 
-def add_up(
+def prepare(
     method: Method, state: State, fitc: FITC, n: float, chunks: Sequence[Chunk]
-) -> tuple[Prepared, Sums]:
-    """The sums of a batch that comes in chunks, under the sites of a state. Changes nothing."""
+) -> Prepared:
+    """What the rows of a batch, which comes in chunks, have to know. Changes nothing."""
     gathered = None
     if method.gather is not None:
         parts = [method.gather(state, *chunk) for chunk in chunks]
         gathered = None if parts[0] is None else reduce(add, parts)
-    prepared = method.prepare(state, fitc, n, gathered)
-    return prepared, reduce(add, [method.sums(prepared, *chunk) for chunk in chunks])
+    return method.prepare(state, fitc, n, gathered)
+
+
+def add_up(method: Method, prepared: Prepared, chunks: Sequence[Chunk]) -> Sums:
+    """The sums of a batch that comes in chunks. Changes nothing."""
+    return reduce(add, [method.sums(prepared, *chunk) for chunk in chunks])

@@ -14,7 +14,7 @@ from sepgp.gp.fitc import FITC
 from sepgp.gp.hyperparameters import Hyperparameters, pull_back
 from sepgp.gp.whitened import whitened
 from sepgp.inference.evidence import Factors, Info, Prepared, Sums, report
-from sepgp.inference.method import METHODS, Chunk, Method, State, add_up
+from sepgp.inference.method import METHODS, Chunk, Method, State, add_up, prepare
 from sepgp.likelihoods import Likelihood
 from sepgp.training.monitor import Best
 from sepgp.training.optimizers import OPTIMIZERS
@@ -93,27 +93,31 @@ class Engine:
     def _evaluate(
         self, state: TrainingState, batches: Sequence[Batch], n: float, learn: bool
     ) -> tuple[Prepared, Sums, Info]:
-        """What the rows of some batches say together; in whitened form if need be."""
+        """What the rows of some batches say together, in the first form that is sound."""
         xi = state.xi.detach().requires_grad_(learn)
-        double = batches[0].X.dtype == torch.float64
-        for basis in (direct, whitened) if double else (whitened,):
+        dtype = batches[0].X.dtype
+        forms = [(direct, torch.float64), (whitened, torch.float64)]
+        for basis, precision in [*([(whitened, dtype)] if dtype != torch.float64 else []), *forms]:
             Kmm = self.hyper.Kmm(xi)
             fitc = basis(Kmm.detach())
-            chunks = [self.chunk(fitc, xi, batch) for batch in batches]
-            prepared, total = add_up(self.method, state.sites, fitc, n, chunks)
+            chunks = [self.chunk(fitc, xi, batch, precision) for batch in batches]
+            prepared = prepare(self.method, state.sites, fitc, n, chunks)
+            if not prepared.ok and basis is direct:
+                continue
+            total = add_up(self.method, prepared, chunks)
             info = report(prepared, total, partial(_pull, xi, [Kmm]))
             if info.ok:
                 break
         return prepared, total, info
 
-    def chunk(self, fitc: FITC, xi: Tensor, batch: Batch) -> Chunk:
+    def chunk(self, fitc: FITC, xi: Tensor, batch: Batch, dtype: torch.dtype) -> Chunk:
         """The rows of a batch, with their kernel matrices at ξ, as the methods see them."""
-        matrices = self.hyper.Kmb(xi, batch.X)
+        matrices = self.hyper.Kmb(xi, batch.X.to(dtype))
         Kmb, kdiag = (matrix.detach() for matrix in matrices)
         targets = self.likelihood.targets(batch.y)
         return (
             fitc.rows(Kmb, kdiag, partial(_pull, xi, matrices)),
-            Factors(self.likelihood, targets, batch.weight, batch.rows),
+            Factors(self.likelihood, targets, batch.weight.to(dtype), batch.rows),
         )
 
 
