@@ -1,5 +1,6 @@
 """A run that was stopped goes on as if it had never been."""
 
+import copy
 import multiprocessing
 import os
 import random
@@ -23,6 +24,7 @@ from sepgp import GPClassifier, InvalidData, InvalidParameter, kernels
 from sepgp.data import stream_source
 from sepgp.errors import WriteFailed
 from sepgp.files import tensors as persistence
+from sepgp.gp.kernels import RBF, FeatureMap
 from sepgp.training import monitor
 
 X, Y = blobs(120)
@@ -116,6 +118,54 @@ def test_a_finished_run_is_not_trained_again(tmp_path) -> None:
     second = quick(**setting, callbacks=[crash_at(1)]).fit(X, Y)
     assert_array_equal(numbers(second), numbers(first))
     assert_array_equal(second.predict_proba(X), first.predict_proba(X))
+
+
+def network(scale: float) -> FeatureMap:
+    linear = torch.nn.Linear(2, 2)
+    with torch.no_grad():
+        linear.weight.fill_(scale)
+        linear.bias.fill_(0.0)
+    return FeatureMap(linear, RBF())
+
+
+POINTS = np.random.default_rng(0).normal(size=(600, 2))
+MOVED = np.where(np.arange(1200).reshape(600, 2) == 700, POINTS + 1e-9, POINTS)
+ALIKE = {
+    "inducing points": ("inducing", POINTS, MOVED, {"batch_size": 30, "learn_inducing": False}),
+    "length-scales beyond the eighth": (
+        "kernel",
+        RBF([1.0] * 12),
+        RBF([1.0] * 11 + [1.0 + 1e-9]),
+        {},
+    ),
+    "a spread": ("kernel", RBF(spread=1.5), RBF(spread=2.5), {}),
+    "weights of a feature map": ("kernel", network(0.3), network(0.4), {}),
+}
+
+
+@pytest.mark.parametrize(("name", "one", "other", "setting"), ALIKE.values(), ids=ALIKE)
+def test_a_run_whose_settings_print_alike_was_resumed(name, one, other, setting, tmp_path) -> None:
+    wide = isinstance(one, RBF) and one.log_lengthscale2.ndim
+    rows = np.tile(X, 6) if wide else X
+    setting = {**setting, "checkpoint": tmp_path / "run.ckpt", "checkpoint_every": 0, "max_iter": 3}
+    first = quick(**setting, **{name: one}).fit(rows, Y)
+    with pytest.raises(InvalidParameter, match=f"belongs to a run with .*{name}"):
+        quick(**setting, **{name: other}).fit(rows, Y)
+    again = quick(**setting, **{name: copy.deepcopy(one)}, callbacks=[crash_at(1)]).fit(rows, Y)
+    assert_array_equal(numbers(again), numbers(first))
+
+
+def test_a_random_state_could_not_be_resumed(tmp_path) -> None:
+    """It was told apart by its address in memory."""
+    setting = {"batch_size": 30, "checkpoint": tmp_path / "run.ckpt", "checkpoint_every": 0}
+    whole = quick(batch_size=30, random_state=np.random.RandomState(3)).fit(X, Y)
+    crashing = quick(**setting, callbacks=[crash_at(7)], random_state=np.random.RandomState(3))
+    with pytest.raises(Crash):
+        crashing.fit(X, Y)
+    with pytest.raises(InvalidParameter, match="random_state"):
+        quick(**setting, random_state=np.random.RandomState(4)).fit(X, Y)
+    continued = quick(**setting, random_state=np.random.RandomState(3)).fit(X, Y)
+    assert_array_equal(numbers(continued), numbers(whole))
 
 
 def test_a_warm_start_can_be_continued(tmp_path) -> None:

@@ -1,5 +1,6 @@
 """How training runs: the history, when it stops, and how it goes on."""
 
+import dataclasses
 import io
 import math
 import re
@@ -13,12 +14,14 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from quick import METHODS, blobs, quick
 
-from sepgp import kernels
+from sepgp import GPClassifier, kernels
 from sepgp.data.array_source import ArraySource
+from sepgp.training.fit import Run
 from sepgp.training.optimizers import Adam
 from sepgp.training.progress import ProgressLine, duration
 from sepgp.training.record import Record
 from sepgp.training.schedule import MAX_SITE_STEP, WANDER, Schedule, inducing_rate, site_step
+from sepgp.training.settings import Settings
 
 EVERY_METHOD = pytest.mark.parametrize("method", METHODS)
 X, Y = blobs()
@@ -323,3 +326,29 @@ def test_memory_does_not_grow_with_blocks(method) -> None:
     model = quick(method=method)
     sizes = [model.partial_fit(*blobs(seed=seed)).history_["state_size"][-1] for seed in range(4)]
     assert len(set(sizes)) == 1
+
+
+def test_a_learning_rate_of_zero_meant_the_default() -> None:
+    model = quick(learning_rate=0.0, kernel="rbf").fit(X, Y)
+    assert (model.history_["learning_rate"] == 0).all()
+    start = quick(max_iter=1, kernel="rbf").fit(X, Y)  # whose only step holds the kernel
+    assert torch.equal(model.kernel_.log_lengthscale2, start.kernel_.log_lengthscale2)
+    assert torch.equal(model.model_.Z, start.model_.Z)
+    online = quick(learning_rate=0.0, kernel="rbf").partial_fit(X, Y)
+    assert (online.history_["learning_rate"] == 0).all()
+
+
+def test_settings_had_other_defaults_than_the_estimator() -> None:
+    parameters = GPClassifier().get_params()
+    assert Settings.of(parameters) == Settings()
+    run = {field.name: parameters[field.name] for field in dataclasses.fields(Run)}
+    assert Run(**run | {"callbacks": (), "verbose": False}) == Run(callbacks=())
+
+
+def test_fit_changed_the_allocator_of_the_host_process(monkeypatch) -> None:
+    def refuse() -> None:
+        raise AssertionError("the allocator is the host's own")
+
+    monkeypatch.setattr("sepgp.training.memory.keep_freed_memory", refuse)
+    monkeypatch.setattr("ctypes.CDLL", refuse)
+    quick(max_iter=2).fit(X, Y)

@@ -79,9 +79,13 @@ def train(
     from sepgp.cli.evaluate import show
     from sepgp.data.rows import open_rows
     from sepgp.data.split import SplitRows
+    from sepgp.inference.method import METHODS
+    from sepgp.training.memory import keep_freed_memory
 
     check_out(out, data)
-    if checkpoint is None and (resume or method != "ep"):
+    keep_freed_memory()
+    large = method in METHODS and METHODS[method].per_row
+    if checkpoint is None and (resume or not large):
         checkpoint = Path(f"{out}.ckpt")
     if checkpoint is not None:
         refuse_inputs("--checkpoint", checkpoint, data, out)

@@ -16,9 +16,11 @@ M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 def keep_freed_memory() -> None:
     """Let freed blocks of up to 32 MB stay with the process instead of going back to the system.
 
-    A step makes and frees some thirty m × m and m × b matrices. By default glibc returns each to
-    the system, which then has to map and clear the same pages again: at m = 200 a quarter of the
-    step. Other C libraries have no such call and are left alone.
+    A step makes and frees some thirty m × m and m × b matrices. By default glibc may return them to
+    the system, which then has to map and clear the same pages again. This is a setting of the whole
+    process, so the library never makes it by itself: commands do, and a program that does little
+    else than train may (`benchmarks/freed_memory.py` says what it gains). Other C libraries have no
+    such call and are left alone.
     """
     try:
         mallopt = ctypes.CDLL("libc.so.6").mallopt
