@@ -27,7 +27,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sepgp import GPClassifier
-from sepgp.training.loop import Record
+from sepgp.training.record import Record
 
 GROUP = 2**20
 BATCH = 5000

@@ -10,15 +10,18 @@ import torch
 from contest import Floats, Rows, Settings
 from numpy.typing import NDArray
 
-from sepgp import GPClassifier, training
+from sepgp import GPClassifier
 from sepgp.data.array_source import ArraySource
 from sepgp.data.scaling import identity
-from sepgp.gp.fitc import Natural
 from sepgp.gp.hyperparameters import Hyperparameters
 from sepgp.gp.kernels import named
+from sepgp.gp.natural import Natural
 from sepgp.gp.predictor import predict, predictor
+from sepgp.likelihoods import Probit
 from sepgp.training.memory import keep_freed_memory
-from sepgp.training.optimizers import OPTIMIZERS
+from sepgp.training.schedule import Schedule, inducing_rate
+from sepgp.training.settings import Settings as Training
+from sepgp.training.step import Engine
 
 LOOK_CHUNK = 5_000
 """Rows at a time when the test rows are looked at."""
@@ -50,12 +53,8 @@ class Sepgp:
     def __init__(self, rows: Rows, settings: Settings, seed: int) -> None:
         keep_freed_memory()
         self._rows, self._arguments = rows, settings
-        defaults = GPClassifier()
-        self._settings = training.Settings(
-            method=defaults.method,
-            site_step=defaults.site_step,
-            learning_rate=OPTIMIZERS[defaults.optimizer].rate,
-        )
+        defaults = Training()
+        self._rate = Schedule.of(defaults, batches_per_epoch=2).rate
         Z = torch.from_numpy(rows.Z.astype(np.float64))
         kernel = named(kernel_name(settings), Z.shape[1])
         kernel.start(Z)
@@ -66,7 +65,8 @@ class Sepgp:
             rows.X, rows.y.astype(np.int64), np.ones(n), identity(d), settings["batch"], seed, dtype
         )
         self._batches, self._steps = self._source.batches(), 0
-        self._state = training.init(self._settings, self._hyper, len(Z), self._source)
+        self._engine = Engine.of(defaults, Probit(), self._hyper)
+        self._state = self._engine.init(len(Z), n, minibatch=True)
 
     def warm_up(self) -> None:
         start = self._state
@@ -75,17 +75,11 @@ class Sepgp:
 
     def step(self, scale: float) -> None:
         self._steps += 1
-        rate = self._settings.learning_rate
+        rate = self._rate
         done = math.acos(2 * scale - 1) / math.pi  # the driver's schedule, backwards
-        share = training.inducing_rate(rate, self._steps / done if done else 1.0) / rate
-        self._state, _ = training.step(
-            self._settings,
-            self._hyper,
-            self._state,
-            next(self._batches),
-            self._source.total_weight,
-            rate * scale,
-            share,
+        share = inducing_rate(rate, self._steps / done if done else 1.0) / rate
+        self._state, _ = self._engine.step(
+            self._state, next(self._batches), self._source.total_weight, rate * scale, share
         )
 
     def nll(self, X: Floats, y: NDArray[np.int8]) -> float:

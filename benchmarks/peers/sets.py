@@ -10,6 +10,7 @@ from sklearn.datasets import make_classification
 from sepgp.data.scaling import standardization
 from sepgp.experiments.splits import TEST_ROWS, Split, large_split
 from sepgp.gp.inducing import start_points
+from sepgp.training.start import MAX_ROWS
 
 FOLDER = Path(__file__).parent / ".prepared"
 INDUCING = 200
@@ -59,8 +60,13 @@ def prepare(name: str, data: Path | None) -> Path:
     split = MADE[name](data) if name in MADE else large_split(name, data)
     weight = np.ones(len(split.y))
     scaling = standardization(split.X, weight)
-    signs, rng = np.where(split.y, 1.0, -1.0), np.random.RandomState(0)
-    Z = start_points("kmeans", split.X, signs, weight, INDUCING, rng, scaling)
+    rng = np.random.RandomState(0)
+    some = np.arange(len(split.y))
+    if len(some) > MAX_ROWS:
+        some = np.sort(rng.choice(some, MAX_ROWS, replace=False))
+    Z = start_points(
+        "kmeans", scaling.apply(split.X[some]), split.y[some], weight[some], INDUCING, rng
+    )
     arrays = {
         "Z": Z,
         "lengthscale": np.sqrt(torch.pdist(torch.as_tensor(Z)).median()),

@@ -24,6 +24,7 @@ from sepgp.gp.natural import Natural
 from sepgp.gp.predictor import predict, predictor
 from sepgp.training.fit import engine_of
 from sepgp.training.memory import keep_freed_memory
+from sepgp.training.schedule import Schedule
 from sepgp.training.settings import Settings
 from sepgp.training.start import from_rows
 from sepgp.training.step import TrainingState
@@ -61,7 +62,7 @@ def learning_curve(
     data = ArrayData(split.X, split.y.astype(np.int64), np.ones(len(split.y)), np.arange(2))
     schema = Schema(split.X.shape[1], None, None)
     start = from_rows(settings, data, schema, None, np.random.RandomState(seed))
-    engine, rate = engine_of(settings, start), settings.learning_rate or 0.0
+    engine, rate = engine_of(settings, start), Schedule.of(settings, 1).rate
     source = data.source(start.scaling, batch_size, seed, torch.float64, "cpu")
     test = start.scaling.apply(split.X_test)
     batches = source.batches()

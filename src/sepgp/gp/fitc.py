@@ -88,7 +88,7 @@ class FITC(ABC):
 
     @abstractmethod
     def adjoint_Kmm(self, q: Posterior, cross: Tensor) -> Tensor:
-        """D (½(Σ + μμᵀ − P⁻¹-part) − sym[cross]) Dᵀ: see `adjoint_rows`. Cost m² to 4m³."""
+        """½K⁻¹(Σ_u + μ_uμ_uᵀ − K)K⁻¹ − D sym[cross] Dᵀ: see `adjoint_rows`. Cost m² to 4m³."""
 
     @abstractmethod
     def adjoint_Kmb(self, adjoint: Tensor) -> Tensor:

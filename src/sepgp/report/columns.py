@@ -11,7 +11,7 @@ from sepgp.data.scaling import Floats
 from sepgp.model import Model
 
 Rows: TypeAlias = Any
-"""Rows as sources give them: tables whose columns are `simple`, or arrays."""
+"""Rows as sources give them: tables whose columns are `canonical`, or arrays."""
 
 
 class Column(NamedTuple):
