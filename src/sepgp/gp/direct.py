@@ -57,10 +57,9 @@ class Direct(FITC):
         precision = torch.add(self.K, sites.Lambda, alpha=share)
         return gaussian(precision, share * sites.b, self.half_log_det, WORST_CONDITION)
 
-    def prior_product(self, cov: Tensor, mean: Tensor) -> tuple[Tensor, Tensor]:
-        """R⁻¹KR⁻¹, R⁻¹Kβ. Cost 4m³."""
-        product = cov @ self.K
-        return product @ cov, product @ mean
+    def shrunk(self, q: Posterior) -> Tensor:
+        """R⁻¹Kβ."""
+        return q.cov @ (self.K @ q.mean)
 
     def adjoint_Kmm(self, q: Posterior, cross: Tensor) -> Tensor:
         """½(R⁻¹ + ββᵀ − K⁻¹) − sym[cross]."""

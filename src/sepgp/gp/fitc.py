@@ -83,8 +83,8 @@ class FITC(ABC):
         """q(c) when a share of the sites, given over c, is kept. Cost m³."""
 
     @abstractmethod
-    def prior_product(self, cov: Tensor, mean: Tensor) -> tuple[Tensor, Tensor]:
-        """Σ P Σ and Σ P μ with the prior precision P of c. Cost 4m³ or less."""
+    def shrunk(self, q: Posterior) -> Tensor:
+        """Σ P μ with the prior precision P of c: by how much μ grows with the sites. Cost O(m²)."""
 
     @abstractmethod
     def adjoint_Kmm(self, q: Posterior, cross: Tensor) -> Tensor:
@@ -135,8 +135,10 @@ def gaussian(
     condition number that is seen to be above `worst`, gives NaN.
     """
     factor, info = torch.linalg.cholesky_ex(precision)
-    low, high = torch.aminmax(factor.diagonal())
-    if int(info) != 0 or not float(high) ** 2 <= worst * float(low) ** 2:
+    diagonal = factor.diagonal()
+    if int(info) != 0 or (
+        worst < math.inf and not float(diagonal.max() / diagonal.min()) ** 2 <= worst
+    ):
         factor = torch.full_like(factor, torch.nan)
     cov = torch.cholesky_inverse(factor)
     mean = cov @ b

@@ -53,9 +53,9 @@ class Whitened(FITC):
         precision.diagonal().add_(1)
         return gaussian(precision, share * sites.b, 0.0)
 
-    def prior_product(self, cov: Tensor, mean: Tensor) -> tuple[Tensor, Tensor]:
-        """S², S·mean. Cost 2m³."""
-        return cov @ cov, cov @ mean
+    def shrunk(self, q: Posterior) -> Tensor:
+        """S·mean."""
+        return q.cov @ q.mean
 
     def adjoint_Kmm(self, q: Posterior, cross: Tensor) -> Tensor:
         """L⁻ᵀ(½(S + μμᵀ − I) − sym[cross])L⁻¹. Cost 4m³."""

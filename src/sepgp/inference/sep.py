@@ -10,8 +10,9 @@ from sepgp.inference.evidence import Factors, Prepared, Sums, row_sums
 State = Natural
 """The tied site φ̃(u) = exp(−½ uᵀΛu + bᵀu): O(m²) numbers, however many rows there are."""
 
-MANY = 1e4
-"""From this many rows on, the cavity is q and a first-order term in 1/n: see `large_n_cavity`."""
+LARGE, HUGE = 1e4, 1e6
+"""From `LARGE` rows on, n(g(cavity) − g(q)) is found without a difference; from `HUGE` on, the
+cavity without a factorisation: 1/n is then less than anything else that is left out."""
 
 
 def init(n_inducing: int, n_rows: int, minibatch: bool) -> State:
@@ -24,10 +25,13 @@ def prepare(state: State, fitc: FITC, n: float, gathered: Natural | None = None)
     """q, and line 2.1: the cavity q\\i ∝ q / φ̃^(1/n), the same for all rows. Cost O(m³)."""
     site = fitc.to_coordinates(state)
     q = fitc.posterior(site)
-    if n >= MANY:
-        return Prepared(fitc, n, q, *large_n_cavity(fitc, site, q, n))
-    cavity = fitc.posterior(site, 1 - 1 / max(n, 1.0))
-    return Prepared(fitc, n, q, cavity, n * (cavity.log_norm - q.log_norm))
+    if n < HUGE:
+        cavity = fitc.posterior(site, 1 - 1 / max(n, 1.0))
+    else:
+        cavity = q._replace(mean=q.mean - fitc.shrunk(q) / n)
+    if n < LARGE:
+        return Prepared(fitc, n, q, cavity, n * (cavity.log_norm - q.log_norm))
+    return Prepared(fitc, n, q, cavity, log_removal(site, q, cavity))
 
 
 def sums(prepared: Prepared, rows: Rows, factors: Factors) -> Sums:
@@ -52,17 +56,13 @@ def update(state: State, prepared: Prepared, total: Sums, rho: float) -> State:
     return (1 - rho) * state + rho * n / s * total.sites
 
 
-def large_n_cavity(fitc: FITC, site: Natural, q: Posterior, n: float) -> tuple[Posterior, Tensor]:
-    """The cavity and n(g(cavity) − g(q)) to a relative error of O(1/n²). Cost 4m³, no factor.
+def log_removal(site: Natural, q: Posterior, cavity: Posterior) -> Tensor:
+    """n(g(cavity) − g(q)) to a relative error of O(1/n²), shape (). Cost O(m²).
 
-    By the share t of the site in q, whose precision is P + tM: dΣ/dt = ΣPΣ − Σ, dμ/dt = ΣPμ, and
-    dg/dt = E_t[log φ̃] = bᵀμ − ½ μᵀMμ − ½ tr(MΣ). The plain difference of g would multiply its
-    rounding by n; the derivative at the middle of the step from 1 to 1 − 1/n does not.
+    By the share t of the site in q, whose precision is P + tM: dg/dt = E_t[log φ̃] =
+    bᵀμ − ½ μᵀMμ − ½ tr(MΣ). The plain difference of g would multiply its rounding by n; the
+    derivative at the middle of the step from 1 to 1 − 1/n does not.
     """
-    product, pulled = fitc.prior_product(q.cov, q.mean)
-    cov = torch.lerp(q.cov, product, -1 / n)
-    mean = q.mean - pulled / n
-    middle, M = 0.5 * (q.mean + mean), site.Lambda
-    trace = 0.5 * (torch.sum(M * q.cov) + torch.sum(M * cov))
-    log_removal = 0.5 * trace + 0.5 * (middle @ (M @ middle)) - site.b @ middle
-    return Posterior(mean, cov, q.log_norm + log_removal / n), log_removal
+    M, mean = site.Lambda, 0.5 * (q.mean + cavity.mean)
+    trace = 0.5 * (torch.sum(M * q.cov) + torch.sum(M * cavity.cov))
+    return 0.5 * trace + 0.5 * (mean @ (M @ mean)) - site.b @ mean
