@@ -3,7 +3,6 @@
 import itertools
 import json
 import re
-from html import escape
 from html.parser import HTMLParser
 
 import numpy as np
@@ -11,6 +10,7 @@ import pandas as pd
 import pytest
 from browser import CHROMIUM, Browser
 from commandline import assert_one_line, run
+from markupsafe import escape
 from numpy.testing import assert_allclose, assert_array_equal
 from quick import assert_one_sentence, blobs, quick
 from scipy.special import ndtr

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from sepgp.data.encoding import canonical
-from sepgp.data.rows.base import Block
+from sepgp.data.rows.base import Block, joined
 from sepgp.data.scaling import Floats
 
 SAMPLE = 20_000
@@ -50,19 +50,10 @@ class Sample:
     def _shrink(self) -> None:
         keys = np.concatenate(self._keys)
         kept = np.sort(np.argsort(keys)[: self._size])
-        self._blocks = [_joined(self._blocks).take(kept)]
+        labels = [block.y for block in self._blocks if block.y is not None]
+        weight = np.concatenate([block.weight for block in self._blocks])
+        X = joined([block.X for block in self._blocks])
+        self._blocks = [Block(X, np.concatenate(labels), weight).take(kept)]
         self._keys = [keys[kept]]
         if len(kept) == self._size:
             self._limit = keys[kept].max()
-
-
-def _joined(blocks: list[Block]) -> Block:
-    """Blocks one after the other as one; tables are `canonical`, so that types fit or are null."""
-    parts = [block.X for block in blocks]
-    X = (
-        pa.concat_tables(parts, promote_options="default")
-        if isinstance(parts[0], pa.Table)
-        else np.concatenate(parts)
-    )
-    y = np.concatenate([block.y for block in blocks if block.y is not None])
-    return Block(X, y, np.concatenate([block.weight for block in blocks]))

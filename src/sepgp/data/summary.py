@@ -10,20 +10,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sepgp.data.encoding import (
-    LEVELS,
-    N_TIMES,
-    Encoder,
-    Encoding,
-    Number,
-    Text,
-    Time,
-    kind,
-    left_out,
-    numbers,
-    text,
-    times,
-)
+from sepgp.data import encoding as enc
+from sepgp.data.encoding import Encoder, Encoding, Text, left_out
 from sepgp.data.scaling import TAIL, Floats, Scaling
 from sepgp.errors import InvalidData
 
@@ -113,7 +101,7 @@ class Levels:
     @classmethod
     def of(cls, name: str, column: pa.ChunkedArray, weight: Floats) -> Self:
         """Of a column of length b. Cost O(b)."""
-        coded = text(column).combine_chunks().dictionary_encode()
+        coded = enc.text(column).combine_chunks().dictionary_encode()
         try:
             levels = coded.dictionary.to_pylist()
         except UnicodeDecodeError as error:
@@ -173,19 +161,19 @@ class Summary:
         count, total = len(weight), float(weight.sum())
         if not isinstance(X, pa.Table):
             return cls(count, total, (Moments.of(X, weight),))
-        columns = tuple((name, kind(X[name].type, name)) for name in X.column_names)
+        columns = tuple((name, enc.kind(X[name].type, name)) for name in X.column_names)
         single = [name for name, which in columns if which in ("number", "null")]
         parts: dict[str, Moments | Levels] = {}
         if single:
             # All at once, so that the sums are those of an array with the same numbers.
-            values = np.concatenate([numbers(X[name], name) for name in single], axis=1)
+            values = np.concatenate([enc.numbers(X[name], name) for name in single], axis=1)
             moments = Moments.of(values, weight)
             parts = {name: moments.columns([i]) for i, name in enumerate(single)}
         for name, which in columns:
             if which == "text":
                 parts[name] = Levels.of(name, X[name], weight)
             elif which == "time":
-                parts[name] = Moments.of(times(X[name], name), weight)
+                parts[name] = Moments.of(enc.times(X[name], name), weight)
         return cls(count, total, tuple(parts[name] for name, _ in columns), columns)
 
     def __add__(self, other: Self) -> Self:
@@ -221,9 +209,9 @@ class Summary:
         for (name, _), part in zip(self.columns, self.parts, strict=True):
             if isinstance(part, Levels):
                 frequent = sorted(part.weight, key=lambda level: (-part.weight[level], level))
-                encoders.append(Text(name, tuple(frequent[:LEVELS]), bool(part.missing > 0)))
+                encoders.append(Text(name, tuple(frequent[: enc.LEVELS]), bool(part.missing > 0)))
             else:
-                encoder = Time if len(part.mean) > 1 else Number
+                encoder = enc.Time if len(part.mean) > 1 else enc.Number
                 fill = tuple(part.centre.tolist())
                 encoders.append(encoder(name, fill, bool(part.missing[0] > 0)))
         return Encoding(tuple(encoders))
@@ -255,7 +243,7 @@ def _as_kind(part: Moments | Levels, which: str, name: str) -> Moments | Levels:
     if which == "text":
         return Levels(name, Counter(), float(part.missing[0]))
     if which == "time" and len(part.mean) == 1:
-        return part.columns([0] * N_TIMES)
+        return part.columns([0] * enc.N_TIMES)
     return part
 
 

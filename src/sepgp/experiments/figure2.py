@@ -59,17 +59,12 @@ def cells(quick: bool = False) -> list[Cell]:
 
 
 def curve(
-    data: Path | None,
-    panel: str,
-    method: str,
-    site_step: str | float,
-    seconds: float,
-    rate: float,
-    inducing: int,
-    batch: int,
-    looks: int,
+    data: Path | None, panel: str, method: str, site_step: str | float, rate: float, **sizes: Any
 ) -> Result:
-    """One run: points of its curve, what its sites hold, and the most memory it took."""
+    """One run: points of its curve, what its sites hold, and the most memory it took.
+
+    `sizes` are `seconds`, `inducing`, `batch` and `looks`.
+    """
     import numpy as np
 
     from sepgp.experiments.curves import forget_peak_memory, learning_curve, peak_memory
@@ -79,11 +74,11 @@ def curve(
     forget_peak_memory()
     name, _, whole = panel.partition("-")
     split = large_split(name, data)
-    settings = Settings(
-        method=method, n_inducing=inducing, kernel="rbf", learning_rate=rate, site_step=site_step
-    )
-    size = len(split.y) if whole else batch
-    points, state = learning_curve(split, settings, size, np.geomspace(0.5, seconds, looks))
+    steps: Result = {"learning_rate": rate, "site_step": site_step}
+    settings = Settings(method=method, n_inducing=sizes["inducing"], kernel="rbf", **steps)
+    size = len(split.y) if whole else sizes["batch"]
+    times = np.geomspace(0.5, sizes["seconds"], sizes["looks"])
+    points, state = learning_curve(split, settings, size, times)
     return {
         "points": [list(point) for point in points],
         "site_bytes": sum(t.numel() * t.element_size() for t in state.sites if t is not None),
@@ -93,22 +88,18 @@ def curve(
 
 def linear(data: Path | None, name: str) -> Result:
     """Logistic regression on standardised features."""
-    import time
-
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
     from sepgp.experiments.curves import forget_peak_memory, peak_memory
-    from sepgp.experiments.splits import large_split, mean_nll
+    from sepgp.experiments.splits import large_split, trained
 
     forget_peak_memory()
-    X, y, X_test, y_test = large_split(name, data)
-    begin = time.process_time()
-    model = make_pipeline(StandardScaler(), LogisticRegression()).fit(X, y)
-    seconds = time.process_time() - begin
-    nll = mean_nll(model.predict_log_proba(X_test), y_test)
-    return {"points": [[seconds, 1, nll]], "site_bytes": 0, "peak_bytes": peak_memory()}
+    model = make_pipeline(StandardScaler(), LogisticRegression())
+    result = trained(model, large_split(name, data))
+    points = [[result["seconds"], 1, result["nll"]]]
+    return {"points": points, "site_bytes": 0, "peak_bytes": peak_memory()}
 
 
 def report(grid: list[Cell], results: Mapping[str, Result], stem: Path) -> list[Path]:
@@ -124,9 +115,8 @@ def report(grid: list[Cell], results: Mapping[str, Result], stem: Path) -> list[
         ("panel", "run", "site_bytes", "peak_bytes"),
         ([*run, result["site_bytes"], result["peak_bytes"]] for run, result in runs.items()),
     )
-    plots = plot(runs, stem)
     page = write_text(stem.with_suffix(".md"), text(runs, stem.name))
-    return [curves, memory, *plots, page]
+    return [curves, memory, *plot(runs, stem), page]
 
 
 Runs = Mapping[tuple[str, str], Result]
@@ -152,32 +142,25 @@ def _at(points: list[list[float]], seconds: float) -> str:
 def text(runs: Runs, stem: str) -> str:
     """The page: curves, and a table of times and memory."""
     times = (1, 2, 5, 10, 30)
-    lines = [
-        [
-            PANELS[panel],
-            label,
-            *(_at(result["points"], time) for time in times),
-            f"{result['points'][-1][2]:.4f}",
-            f"{result['points'][-1][1]:,}",
-            _megabytes(result["site_bytes"]),
-            _megabytes(result["peak_bytes"]),
-        ]
-        for (panel, label), result in runs.items()
-    ]
+    lines = []
+    for (panel, label), result in runs.items():
+        _, steps, nll = result["points"][-1]
+        looks = [_at(result["points"], time) for time in times]
+        memory = [_megabytes(result[key]) for key in ("site_bytes", "peak_bytes")]
+        lines.append([PANELS[panel], label, *looks, f"{nll:.4f}", f"{steps:,}", *memory])
     header = ["set", "method", *(f"{time} s" for time in times), "end", "steps"]
     header += ["sites, MB", "peak, MB"]
-    return "\n".join(
-        [
-            f"# {TITLE}\n",
-            f"Mean over 10,000 test rows, m = {INDUCING}. Looking at the test rows is not timed. "
-            "The peak is that of the whole process, libraries and data included. "
-            "The paper shows a plot and prints no numbers. "
-            "The airline plot ends a little above logistic regression: what is worse is cut off.\n",
-            f"![Curves, and memory of the sites]({stem}.png)\n",
-            markdown_table(header, lines),
-            _past_linear(runs),
-        ]
-    )
+    return f"""\
+# {TITLE}
+
+Mean over 10,000 test rows, m = {INDUCING}. Looking at the test rows is not timed. The peak is \
+that of the whole process, libraries and data included. The paper shows a plot and prints no \
+numbers. The airline plot ends a little above logistic regression: what is worse is cut off.
+
+![Curves, and memory of the sites]({stem}.png)
+
+{markdown_table(header, lines)}
+{_past_linear(runs)}"""
 
 
 def _past_linear(runs: Runs) -> str:
@@ -202,7 +185,7 @@ def plot(runs: Runs, stem: Path) -> list[Path]:
     """A panel for each set and mode, and the memory of the sites in the last."""
     from matplotlib.ticker import NullFormatter
 
-    from sepgp.experiments.style import COLOURS, MARKERS, drawing, images
+    from sepgp.experiments.style import drawing, images, look
 
     with drawing(stem, 2, 2, width=11, height=8) as (_, axes):
         for axis, (panel, title) in zip(axes.flat, PANELS.items(), strict=False):
@@ -213,21 +196,17 @@ def plot(runs: Runs, stem: Path) -> list[Path]:
                 if label == LINEAR:
                     axis.axhline(nll[-1], color="black", linestyle=":", label=label)
                     continue
-                method = label.split(",")[0].lower()
-                look = {"marker": MARKERS[method], "markersize": 4, "color": COLOURS[method]}
-                line = "-" if label == label.split(",")[0] else "--"
-                axis.plot(seconds, nll, linestyle=line, label=label, **look)
-            axis.set_xscale("log")
-            axis.xaxis.set_major_formatter("{x:g}")
-            axis.set_title(title)
-            axis.set_xlabel("training time in seconds")
+                method, _, variant = label.partition(",")
+                line = {"linestyle": "--" if variant else "-", "markersize": 4}
+                axis.plot(seconds, nll, label=label, **line, **look(method.lower()))
+            axis.set(title=title, xlabel="training time in seconds", xscale="log")
             axis.set_ylabel("negative test log-likelihood")
+            axis.xaxis.set_major_formatter("{x:g}")
             axis.legend()
         for axis in axes[0]:  # the same scales, so that the two modes can be compared
-            axis.set_xlim(EARLIEST, _limits(runs, "mnist", 0)[1])
-            axis.set_yscale("log")
             low, high = _limits(runs, "mnist", 2)
-            axis.set_ylim(low, min(high, 1.0))
+            xlim, ylim = (EARLIEST, _limits(runs, "mnist", 0)[1]), (low, min(high, 1.0))
+            axis.set(yscale="log", xlim=xlim, ylim=ylim)
             axis.yaxis.set_major_formatter("{x:g}")
             axis.yaxis.set_minor_formatter("{x:.2g}")
         axes[1, 0].set_xlim(left=EARLIEST)
@@ -258,11 +237,10 @@ def _plot_memory(axis: Any, runs: Runs) -> None:
     places = [4 * (i // 3) + i % 3 for i in range(len(kept))]
     bars = axis.bar(places, sizes, color=[COLOURS[method] for _, method in kept])
     axis.bar_label(bars, [f"{size:,.1f}" if size < 10 else f"{size:,.0f}" for size in sizes])
-    axis.set_yscale("log")
+    axis.set(yscale="log", title="What the sites take in memory, megabytes")
     axis.set_ylim(top=4 * max(sizes))
     axis.set_xticks(places, [method.upper() for _, method in kept])
     for i, name in enumerate(("MNIST, minibatches", "MNIST, batch", "airline")):
         where = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points"}
         axis.annotate(name, (4 * i + 1, 0), (0, -28), ha="center", **where)
-    axis.set_title("What the sites take in memory, megabytes")
     axis.grid(axis="x", visible=False)

@@ -5,13 +5,12 @@ once in a pass, so with the same number of steps for all, large sets would end b
 have settled.
 """
 
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from sepgp.experiments.cells import Cell, Result
-from sepgp.experiments.pages import markdown_table, write_csv, write_text
+from sepgp.experiments.pages import markdown_table, write_results, write_text
 from sepgp.experiments.paper import METHODS
 
 TITLE = "Figure 3: MNIST, training rows and inducing points"
@@ -22,6 +21,7 @@ PASSES = 20
 LEAST_STEPS = 400
 QUICK_STEPS = 250
 SETTINGS: dict[str, Any] = {"kernel": "rbf", "learning_rate": 0.03, "site_step": 0.02}
+KEYS = ("rows", "inducing", "method")
 FIELDS = ("nll", "error", "seconds", "state_size")
 
 
@@ -43,57 +43,29 @@ def cells(quick: bool = False) -> list[Cell]:
 
 
 def fit(
-    data: Path | None,
-    rows: int,
-    inducing: int,
-    method: str,
-    steps: int,
-    batch: int,
-    settings: dict[str, Any],
+    data: Path | None, rows: int, inducing: int, method: str, steps: int, batch: int, settings: Any
 ) -> Result:
     """Train on the first rows of a random order of MNIST, and look at its 10,000 test rows."""
     from sepgp.classifier import GPClassifier
-    from sepgp.experiments.splits import large_split, mean_nll
+    from sepgp.experiments.splits import large_split, trained
 
-    X, y, X_test, y_test = large_split("mnist", data, rows)
-    model = GPClassifier(
-        method=method,
-        n_inducing=inducing,
-        batch_size=batch,
-        max_iter=steps,
-        random_state=0,
-        **settings,
-    )
-    begin = time.process_time()
-    model.fit(X, y)
-    seconds = time.process_time() - begin
-    log_p = model.predict_log_proba(X_test)
-    return {
-        "nll": mean_nll(log_p, y_test),
-        "error": float((log_p.argmax(1) != y_test).mean()),
-        "seconds": seconds,
-        "state_size": int(model.history_["state_size"][-1]),
-    }
+    sizes: Result = {"n_inducing": inducing, "batch_size": batch, "max_iter": steps}
+    model = GPClassifier(method=method, random_state=0, **sizes, **settings)
+    result = trained(model, large_split("mnist", data, rows))
+    return result | {"state_size": int(model.history_["state_size"][-1])}
 
 
 def report(grid: list[Cell], results: Mapping[str, Result], stem: Path) -> list[Path]:
     """Write the numbers, a plot and a page; return their paths."""
-    keys = ("rows", "inducing", "method")
-    numbers = [
-        [*(cell.arguments[key] for key in keys), *(results[cell.name][f] for f in FIELDS)]
-        for cell in grid
-    ]
-    table = write_csv(stem.with_suffix(".csv"), (*keys, *FIELDS), numbers)
-    nll = {
-        (cell.arguments["rows"], cell.arguments["inducing"], cell.arguments["method"]): results[
-            cell.name
-        ]["nll"]
-        for cell in grid
-    }
-    plots = plot(nll, stem)
-    steps = {cell.arguments["rows"]: cell.arguments["steps"] for cell in grid}
+    table = write_results(stem.with_suffix(".csv"), grid, results, KEYS, FIELDS)
+    nll: NLL = {}
+    steps = {}
+    for cell in grid:
+        rows, inducing, method = (cell.arguments[key] for key in KEYS)
+        nll[rows, inducing, method] = results[cell.name]["nll"]
+        steps[rows] = cell.arguments["steps"]
     page = write_text(stem.with_suffix(".md"), text(nll, steps, stem.name))
-    return [table, *plots, page]
+    return [table, *plot(nll, stem), page]
 
 
 NLL = dict[tuple[int, int, str], float]
@@ -114,38 +86,35 @@ def text(nll: NLL, steps: dict[int, int], stem: str) -> str:
         for n in sizes
     ]
     header = ["n", "m", "steps", *(method.upper() for method in METHODS), "ADF − EP", "SEP − EP"]
-    return "\n".join(
-        [
-            f"# {TITLE}\n",
-            "Negative log-likelihood of the 10,000 test rows after training with minibatches of "
-            f"{BATCH} rows. The paper shows a plot and prints no numbers.\n",
-            f"![Negative log-likelihood against training rows]({stem}.png)\n",
-            markdown_table(header, lines),
-        ]
-    )
+    return f"""\
+# {TITLE}
+
+Negative log-likelihood of the 10,000 test rows after training with minibatches of {BATCH} rows. \
+The paper shows a plot and prints no numbers.
+
+![Negative log-likelihood against training rows]({stem}.png)
+
+{markdown_table(header, lines)}"""
 
 
 def plot(nll: NLL, stem: Path) -> list[Path]:
     """A panel for each number of inducing points: a line for each method."""
     from matplotlib.ticker import NullFormatter, ScalarFormatter
 
-    from sepgp.experiments.style import COLOURS, MARKERS, drawing, images
+    from sepgp.experiments.style import drawing, images, look
 
     sizes, points = _sizes(nll)
     width = 2.8 * len(points) + 0.6
     with drawing(stem, 1, len(points), width, height=3.6, sharey=True) as (_, axes):
         for axis, m in zip(axes[0], points, strict=True):
             for method in METHODS:
-                look = {"marker": MARKERS[method], "color": COLOURS[method]}
-                axis.plot(sizes, [nll[n, m, method] for n in sizes], label=method.upper(), **look)
-            axis.set_xscale("log")
-            axis.set_yscale("log")
+                values = [nll[n, m, method] for n in sizes]
+                axis.plot(sizes, values, label=method.upper(), **look(method))
+            axis.set(xscale="log", yscale="log", title=f"m = {m}", xlabel="training rows n")
             axis.set_xticks(sizes, [f"{n // 1000}k" for n in sizes])
             axis.xaxis.set_minor_formatter(NullFormatter())
             axis.yaxis.set_major_formatter(ScalarFormatter())
             axis.yaxis.set_minor_formatter(ScalarFormatter())
-            axis.set_title(f"m = {m}")
-            axis.set_xlabel("training rows n")
         axes[0, 0].set_ylabel("negative test log-likelihood")
         axes[0, 0].legend()
     return images(stem)

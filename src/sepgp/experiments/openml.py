@@ -1,6 +1,5 @@
 """Data sets of the catalogue from OpenML, through scikit-learn."""
 
-import os
 from pathlib import Path
 from typing import Any
 from urllib.error import URLError
@@ -9,9 +8,10 @@ import numpy as np
 
 from sepgp.errors import InvalidData
 from sepgp.experiments.catalogue import CATALOGUE, DataSet, described, store
+from sepgp.files.atomic import Location
 
 
-def fetch(name: str, folder: str | os.PathLike[str] | None = None) -> Path:
+def fetch(name: str, folder: Location | None = None) -> Path:
     """Download a data set into a folder, or into that of SEPGP_DATA; return the path of its file.
 
     What OpenML sends must have the rows that the catalogue knows, or nothing is written.
@@ -27,9 +27,8 @@ def fetch(name: str, folder: str | os.PathLike[str] | None = None) -> Path:
     try:
         from sklearn.datasets import fetch_openml
 
-        table = fetch_openml(
-            entry.openml.name, version=entry.openml.version, as_frame=True, parser="auto"
-        )
+        name_, version = entry.openml.name, entry.openml.version
+        table = fetch_openml(name_, version=version, as_frame=True, parser="auto")
     except (URLError, OSError) as error:
         raise InvalidData(
             f"OpenML cannot be reached for {name} ({error}); "

@@ -22,6 +22,11 @@ STYLE: dict[Any, Any] = {
 }
 
 
+def look(method: str) -> dict[str, str]:
+    """The marker and the colour of a method's line."""
+    return {"marker": MARKERS[method], "color": COLOURS[method]}
+
+
 def images(stem: Path) -> list[Path]:
     """The files that `drawing` writes: a PNG and an SVG."""
     return [stem.with_suffix(suffix) for suffix in (".png", ".svg")]

@@ -5,15 +5,14 @@ iterations in each of which every row is seen. Australian appears twice: with it
 label, and as the paper must have had it.
 """
 
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sepgp.experiments import paper
 from sepgp.experiments.cells import Cell, Result
-from sepgp.experiments.pages import markdown_table, signed, write_csv, write_text
+from sepgp.experiments.pages import markdown_table, signed, write_csv, write_results, write_text
 from sepgp.experiments.paper import METHODS, SHARES
 
 TITLE = "Table 1: negative test log-likelihood on UCI sets"
@@ -38,13 +37,12 @@ def cells(quick: bool = False) -> list[Cell]:
 
     The quick run has two splits, and leaves the dear m = 50 % out.
     """
+    fixed = {"iterations": ITERATIONS} | SETTINGS
     return [
         Cell(
             f"{name}-{share}-{method}-{split:02d}",
             fit,
-            {"name": name, "share": share, "method": method, "split": split}
-            | {"seed": SEED, "iterations": ITERATIONS}
-            | SETTINGS,
+            {"name": name, "share": share, "method": method, "split": split, "seed": SEED} | fixed,
             cost=100 + share**2,
         )
         for share in (SHARES[:2] if quick else SHARES)
@@ -55,18 +53,9 @@ def cells(quick: bool = False) -> list[Cell]:
 
 
 def fit(
-    data: Path | None,
-    name: str,
-    share: int,
-    method: str,
-    split: int,
-    seed: int,
-    iterations: int,
-    lengthscale: float,
-    optimizer: str,
-    rate: float,
+    data: Path | None, name: str, share: int, method: str, split: int, seed: int, **settings: Any
 ) -> Result:
-    """Train on one split and look at its test rows.
+    """Train on one split and look at its test rows; `settings` are `iterations` and `SETTINGS`.
 
     All methods of a split start from the same kernel parameters and inducing points.
     """
@@ -74,7 +63,7 @@ def fit(
 
     from sepgp.classifier import GPClassifier
     from sepgp.experiments.catalogue import load
-    from sepgp.experiments.splits import mean_nll
+    from sepgp.experiments.splits import Split, trained
     from sepgp.gp.kernels import RBF
 
     X, y = load(name, data)[:2]
@@ -84,22 +73,14 @@ def fit(
         method=method,
         n_inducing=round(share / 100 * len(train)),
         batch_size=len(train),
-        kernel=RBF(lengthscale),
-        optimizer=optimizer,
-        learning_rate=rate,
-        max_iter=iterations,
+        kernel=RBF(settings["lengthscale"]),
+        optimizer=settings["optimizer"],
+        learning_rate=settings["rate"],
+        max_iter=settings["iterations"],
         random_state=split,
     )
-    begin = time.process_time()
-    model.fit(X[train], y[train])
-    seconds = time.process_time() - begin
-    log_p = model.predict_log_proba(X[test])
-    return {
-        "nll": mean_nll(log_p, y[test]),
-        "error": float((log_p.argmax(1) != y[test]).mean()),
-        "seconds": seconds,
-        "log_evidence": model.log_evidence_,
-    }
+    result = trained(model, Split(X[train], y[train], X[test], y[test]))
+    return result | {"log_evidence": model.log_evidence_}
 
 
 class Row(NamedTuple):
@@ -184,17 +165,9 @@ def report(grid: list[Cell], results: Mapping[str, Result], stem: Path) -> list[
     table = write_csv(stem.with_suffix(".csv"), Row._fields, rows)
     keys = ("name", "share", "method", "split")
     fields = ("nll", "error", "seconds", "log_evidence")
-    fits = write_csv(
-        stem.with_name(f"{stem.name}_fits.csv"),
-        (*keys, *fields),
-        (
-            [*(cell.arguments[k] for k in keys), *(results[cell.name][f] for f in fields)]
-            for cell in grid
-        ),
-    )
-    plots = plot(rows, stem)
+    fits = write_results(stem.with_name(f"{stem.name}_fits.csv"), grid, results, keys, fields)
     page = write_text(stem.with_suffix(".md"), text(rows, stem.name))
-    return [table, fits, *plots, page]
+    return [table, fits, *plot(rows, stem), page]
 
 
 def text(rows: list[Row], stem: str) -> str:
@@ -224,20 +197,16 @@ def text(rows: list[Row], stem: str) -> str:
         header = ["set"] + [h for m in METHODS for h in (m.upper(), f"{m.upper()} paper")]
         parts += [f"## m = {share} %\n", markdown_table(header, lines)]
     header = ["m", "method", "NLL", "paper", "difference", "seconds", "paper's seconds"]
-    lines = [
-        [
-            f"{a.share} %",
-            a.method.upper(),
-            f"{_short(a.nll)} ({_short(a.standard_error)})",
-            _short(a.paper_nll),
-            signed(a.nll - a.paper_nll),
-            f"{a.seconds:.2f}",
-            f"{a.paper_seconds:g}",
-        ]
-        for a in averages(rows)
-    ]
+    lines = [_average_line(average) for average in averages(rows)]
     parts += ["## Averages over the paper's seven sets\n", markdown_table(header, lines)]
     return "\n".join(parts)
+
+
+def _average_line(a: Average) -> list[str]:
+    nll = f"{_short(a.nll)} ({_short(a.standard_error)})"
+    printed = [_short(a.paper_nll), signed(a.nll - a.paper_nll)]
+    times = [f"{a.seconds:.2f}", f"{a.paper_seconds:g}"]
+    return [f"{a.share} %", a.method.upper(), nll, *printed, *times]
 
 
 def _short(value: float) -> str:
@@ -260,23 +229,21 @@ def plot(rows: list[Row], stem: Path) -> list[Path]:
                 x = [shares.index(row.share) + offset for row in own]
                 nll, errors = [row.nll for row in own], [row.standard_error for row in own]
                 color, upper = COLOURS[method], method.upper()
-                axis.errorbar(
-                    x, nll, errors, fmt="o", color=color, label=f"{upper}, this run (± s.e.)"
-                )
+                label = f"{upper}, this run (± s.e.)"
+                axis.errorbar(x, nll, errors, fmt="o", color=color, label=label)
                 if name in paper.NLL:
                     printed = [row.paper_nll for row in own]
                     look = {"markersize": 15, "markeredgewidth": 2, "alpha": 0.6}
                     axis.plot(x, printed, "_", color=color, label=f"{upper}, paper", **look)
-            axis.set_title(name.replace("_paper", ", the paper's target"))
             axis.set_xticks(range(len(shares)), [f"{share} %" for share in shares])
-            axis.set_xlim(-0.5, len(shares) - 0.5)
+            title = name.replace("_paper", ", the paper's target")
+            axis.set(title=title, xlim=(-0.5, len(shares) - 0.5))
         for axis in axes[:, 0]:
             axis.set_ylabel("negative test log-likelihood")
         for axis in axes[1]:
             axis.set_xlabel("inducing points, share of rows")
         handles = dict(zip(*reversed(axes[0, 1].get_legend_handles_labels()), strict=True))
         labels = sorted(handles, key=lambda label: label.split(",")[0])  # a column for each method
-        figure.legend(
-            [handles[label] for label in labels], labels, loc="outside lower center", ncols=3
-        )
+        shown = [handles[label] for label in labels]
+        figure.legend(shown, labels, loc="outside lower center", ncols=3)
     return images(stem)

@@ -74,13 +74,6 @@ def replaced(X: Rows, column: Column, value: float | str | None) -> Rows:
     return X.set_column(column.position, X.column_names[column.position], constant)
 
 
-def joined(parts: list[Rows]) -> Rows:
-    """Rows one after the other."""
-    if isinstance(parts[0], pa.Table):
-        return pa.concat_tables(parts, promote_options="default")
-    return np.concatenate(parts)
-
-
 def shown(X: Rows, row: int, column: Column) -> str:
     """A value as people read it."""
     if column.kind == "text":

@@ -4,9 +4,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sepgp.data.rows.base import joined
 from sepgp.data.scaling import Floats
 from sepgp.model import Model
-from sepgp.report.columns import Column, Rows, joined, levels, replaced, values
+from sepgp.report.columns import Column, Rows, levels, replaced, values
 from sepgp.report.posterior import Draws, probabilities, unlearned
 
 POINTS = {"number": 25, "time": 60}

@@ -11,6 +11,7 @@ from sepgp.data import checks
 from sepgp.data.encoding import canonical
 from sepgp.data.rows import Block
 from sepgp.data.rows import Rows as Source
+from sepgp.data.rows.base import joined, taken
 from sepgp.data.sample import Sample
 from sepgp.data.scaling import Floats
 from sepgp.errors import InvalidData
@@ -19,7 +20,7 @@ from sepgp.evaluation.relevance import relevance
 from sepgp.evaluation.tally import Tally
 from sepgp.evaluation.uncertainty import Uncertainty, uncertainty
 from sepgp.model import Model
-from sepgp.report.columns import Column, Rows, columns, joined
+from sepgp.report.columns import Column, Rows, columns
 from sepgp.report.dependence import DRAWS, Curve, Map, curve, decision_map, grid
 from sepgp.report.posterior import draw
 
@@ -42,27 +43,14 @@ class UncertainRows(NamedTuple):
     """Probability of the second class."""
     parts: Uncertainty
 
-    def take(self, where: NDArray[np.int_]) -> "UncertainRows":
-        """The rows at these places."""
-        return UncertainRows(
-            self.numbers[where],
-            self.X.take(where) if isinstance(self.X, pa.Table) else self.X[where],
-            self.y[where],
-            self.p[where],
-            Uncertainty(*(part[where] for part in self.parts)),
-        )
-
-    def plus(self, other: "UncertainRows") -> "UncertainRows":
-        """The rows of both."""
-        return UncertainRows(
-            np.concatenate([self.numbers, other.numbers]),
-            joined([self.X, other.X]),
-            np.concatenate([self.y, other.y]),
-            np.concatenate([self.p, other.p]),
-            Uncertainty(
-                *(np.concatenate(two) for two in zip(self.parts, other.parts, strict=True))
-            ),
-        )
+    def first(self, by: str) -> "UncertainRows":
+        """The `SHOWN` rows that have most of one kind of uncertainty."""
+        where = np.argsort(-getattr(self.parts, by), kind="stable")[:SHOWN]
+        X = taken(self.X, where)
+        if isinstance(X, pa.Table):
+            X = canonical(X)
+        parts = Uncertainty(*(part[where] for part in self.parts))
+        return UncertainRows(self.numbers[where], X, self.y[where], self.p[where], parts)
 
 
 class Findings(NamedTuple):
@@ -105,8 +93,8 @@ def findings(
     tally, totals, n_read = Tally.of(np.empty(0), np.empty(0, bool), np.empty(0)), np.zeros(2), 0
     sample = Sample(seed=0)
     seen: list[tuple[Floats, NDArray[np.bool_], Floats]] = []
-    most_uncertain: UncertainRows | None = None
-    most_ignorant: UncertainRows | None = None
+    uncertain: list[UncertainRows] = []
+    ignorant: list[UncertainRows] = []
     for block in source.blocks():
         numbers = n_read + 1 + np.flatnonzero(block.weight > 0)
         n_read += len(block)
@@ -124,11 +112,11 @@ def findings(
         sample.add(block)
         seen.append((model.likelihood.log_probabilities(mean, variance), y, weight))
         rows = UncertainRows(numbers, block.X, y, p, parts)
-        most_uncertain = _first(rows, most_uncertain, lambda parts: parts.total)
-        most_ignorant = _first(rows, most_ignorant, lambda parts: parts.ignorance)
+        uncertain.append(rows.first("total"))
+        ignorant.append(rows.first("ignorance"))
         if progress is not None:
             progress(n_read)
-    if most_uncertain is None or most_ignorant is None:
+    if not uncertain:
         raise InvalidData(f"{source.name} has no rows of positive weight; give data that has some.")
     log_p, y, weight = (np.concatenate(parts) for parts in zip(*seen, strict=True))
     drawn = sample.block()
@@ -152,8 +140,8 @@ def findings(
         tally,
         float(totals[0] / tally.total),
         float(totals[1] / tally.total),
-        most_uncertain,
-        most_ignorant,
+        _joined(uncertain).first("total"),
+        _joined(ignorant).first("ignorance"),
         drawn,
         shares,
         ranked,
@@ -178,13 +166,8 @@ def _check_width(model: Model, source: Source, block: Block) -> None:
         )
 
 
-def _first(
-    rows: UncertainRows, before: UncertainRows | None, key: Callable[[Uncertainty], Floats]
-) -> UncertainRows:
-    """The `SHOWN` rows with the largest keys, of a block and of those found before."""
-    rows = rows.take(np.argsort(-key(rows.parts), kind="stable")[:SHOWN])
-    if isinstance(rows.X, pa.Table):
-        rows = rows._replace(X=canonical(rows.X))
-    if before is not None:
-        rows = before.plus(rows)
-    return rows.take(np.argsort(-key(rows.parts), kind="stable")[:SHOWN])
+def _joined(found: list[UncertainRows]) -> UncertainRows:
+    numbers, X, y, p, parts = zip(*found, strict=True)
+    both = (np.concatenate(part) for part in zip(*parts, strict=True))
+    arrays = (np.concatenate(numbers), joined(X), np.concatenate(y), np.concatenate(p))
+    return UncertainRows(*arrays, Uncertainty(*both))

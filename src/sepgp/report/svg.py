@@ -132,7 +132,7 @@ class Plot:
             f'height="{_f(bottom - top)}">{inside}</rect>'
         )
 
-    def __str__(self) -> str:
+    def __html__(self) -> str:
         width, height = self._size
         return (
             f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{escape(self._label)}" '

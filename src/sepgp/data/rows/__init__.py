@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from sepgp.data.rows.array import ArrayRows
-from sepgp.data.rows.base import Block, Rows
+from sepgp.data.rows.base import Block, Rows, Wanted
 from sepgp.data.rows.csv import CSVRows
 from sepgp.data.rows.files import are_csv, find_files, keys_above
 from sepgp.data.rows.function import CallableRows
@@ -38,8 +38,9 @@ def open_rows(
     weight : str, optional
         The column that holds the weights of the rows.
     """
+    wanted = Wanted(target, columns, weight)
     if isinstance(data, Rows):
-        if (target, columns, weight) != (None, None, None):
+        if wanted != Wanted():
             raise InvalidParameter(
                 "target, columns and weight belong to open_rows(...) when X was opened by it; "
                 "name them there."
@@ -49,12 +50,12 @@ def open_rows(
         path = os.fspath(data)
         files = find_files(path)
         if are_csv(files, path):
-            return CSVRows(files, target, columns, weight)
-        return ParquetRows(files, target, columns, weight, keys_above(path))
+            return CSVRows(files, wanted)
+        return ParquetRows(files, wanted, keys_above(path))
     if is_table(data):
-        return TableRows(data, target, columns, weight)
+        return TableRows(data, *wanted)
     if callable(data):
-        return CallableRows(data, target, columns, weight)
+        return CallableRows(data, wanted)
     if isinstance(data, Iterator):
         raise InvalidData(
             f"X is a {type(data).__name__}, which can be read only once; "

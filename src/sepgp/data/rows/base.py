@@ -53,8 +53,20 @@ class Block:
 
     def take(self, where: NDArray[np.int_]) -> "Block":
         """The rows of these numbers."""
-        X = self.X.take(where) if isinstance(self.X, pa.Table) else self.X[where]
-        return Block(X, None if self.y is None else self.y[where], self.weight[where])
+        y = None if self.y is None else self.y[where]
+        return Block(taken(self.X, where), y, self.weight[where])
+
+
+def taken(X: Any, where: NDArray[np.int_]) -> Any:
+    """The rows of these numbers of a table or an array."""
+    return X.take(where) if isinstance(X, pa.Table) else X[where]
+
+
+def joined(parts: Sequence[Any]) -> Any:
+    """The rows of tables with `canonical` columns, or those of arrays, one after the other."""
+    if isinstance(parts[0], pa.Table):
+        return pa.concat_tables(parts, promote_options="default")
+    return np.concatenate(parts)
 
 
 class Rows(ABC):
@@ -151,32 +163,34 @@ class Columns(NamedTuple):
         return Block(table.select(self.features), y, weight)
 
 
-def choose_columns(
-    names: Sequence[str],
-    name: str,
-    target: str | None,
-    columns: Sequence[str] | None,
-    weight: str | None,
-) -> Columns:
-    """The columns to read from a table that has columns of these names."""
-    checks.unique_names(names, name)
-    if isinstance(columns, str):
-        raise InvalidParameter(f"columns={columns!r} is text; give a list of column names.")
-    features = tuple(c for c in names if c not in (target, weight))
-    if columns is not None:
-        features = tuple(columns)
-        checks.unique_names(features, "columns")
-    for column in (*features, target, weight):
-        if column is not None and column not in names:
-            known = ", ".join(map(repr, names[:8])) + (" or another" if len(names) > 8 else "")
-            raise InvalidData(
-                f"{name} has no column {column!r}; add it, or name one that it has ({known})."
-            )
-    if not features:
-        raise InvalidData(f"{name} has no column to learn from besides the target; add some.")
-    if target in features:
-        raise InvalidParameter(f"columns contains the target {target!r}; leave it out.")
-    return Columns(features, target, weight)
+class Wanted(NamedTuple):
+    """The columns that a user has named: see `open_rows`."""
+
+    target: str | None = None
+    columns: Sequence[str] | None = None
+    weight: str | None = None
+
+    def among(self, names: Sequence[str], name: str) -> Columns:
+        """The columns to read from a table that has columns of these names."""
+        target, columns, weight = self
+        checks.unique_names(names, name)
+        if isinstance(columns, str):
+            raise InvalidParameter(f"columns={columns!r} is text; give a list of column names.")
+        features = tuple(c for c in names if c not in (target, weight))
+        if columns is not None:
+            features = tuple(columns)
+            checks.unique_names(features, "columns")
+        for column in (*features, target, weight):
+            if column is not None and column not in names:
+                known = ", ".join(map(repr, names[:8])) + " or another" * (len(names) > 8)
+                raise InvalidData(
+                    f"{name} has no column {column!r}; add it, or name one that it has ({known})."
+                )
+        if not features:
+            raise InvalidData(f"{name} has no column to learn from besides the target; add some.")
+        if target in features:
+            raise InvalidParameter(f"columns contains the target {target!r}; leave it out.")
+        return Columns(features, target, weight)
 
 
 def _labels(column: pa.ChunkedArray, what: str) -> NDArray[Any]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
-from sepgp.data.rows.base import BLOCK, Block, Columns, Rows, choose_columns, cuts
+from sepgp.data.rows.base import BLOCK, Block, Rows, Wanted, cuts
 from sepgp.data.rows.files import name_of, reading
 from sepgp.errors import InvalidData
 
@@ -26,14 +26,8 @@ class CSVRows(Rows):
     for decimal points.
     """
 
-    def __init__(
-        self,
-        files: Sequence[str],
-        target: str | None = None,
-        columns: Sequence[str] | None = None,
-        weight: str | None = None,
-    ) -> None:
-        self.name = name_of(files)
+    def __init__(self, files: Sequence[str], wanted: Wanted) -> None:
+        self.name, self.target = name_of(files), wanted.target
         self._pieces: list[tuple[str, int, int]] = []
         self._headers: dict[str, list[str]] = {}
         self._delimiters: dict[str, str] = {}
@@ -42,10 +36,7 @@ class CSVRows(Rows):
                 self._cut(path)
         if not self._pieces:
             raise InvalidData(f"{self.name} has no rows; give a file that has some.")
-        self.target = target
-        self._columns: Columns = choose_columns(
-            self._headers[files[0]], files[0], target, columns, weight
-        )
+        self._columns = wanted.among(self._headers[files[0]], files[0])
         for path in files:
             for column in self._columns.all:
                 if column not in self._headers[path]:
@@ -102,19 +93,15 @@ class CSVRows(Rows):
                 file.seek(begin)
                 content = file.read(end - begin)
             # In one block, so that types are found from all lines.
-            return pa_csv.read_csv(
-                pa.BufferReader(content),
-                pa_csv.ReadOptions(
-                    use_threads=False, column_names=self._headers[path], block_size=len(content)
-                ),
-                pa_csv.ParseOptions(delimiter=self._delimiters[path]),
-                pa_csv.ConvertOptions(
-                    column_types=types,
-                    include_columns=self._columns.all,
-                    strings_can_be_null=True,
-                    decimal_point=decimal_point,
-                ),
+            read = pa_csv.ReadOptions(
+                use_threads=False, column_names=self._headers[path], block_size=len(content)
             )
+            parse = pa_csv.ParseOptions(delimiter=self._delimiters[path])
+            convert = pa_csv.ConvertOptions(
+                column_types=types, strings_can_be_null=True, decimal_point=decimal_point
+            )
+            convert.include_columns = self._columns.all
+            return pa_csv.read_csv(pa.BufferReader(content), read, parse, convert)
 
     def read(self, piece: int, skip: int = 0, size: int = BLOCK) -> Iterator[Block]:
         """Blocks of a run of lines."""

@@ -1,13 +1,13 @@
 """Rows that a function gives."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from sepgp.data.rows.array import array_block
-from sepgp.data.rows.base import BLOCK, Block, Rows, choose_columns, cut_blocks
+from sepgp.data.rows.base import BLOCK, Block, Rows, Wanted, cut_blocks
 from sepgp.data.rows.table import arrow, is_table
 from sepgp.errors import InvalidData, InvalidParameter, reason
 
@@ -23,27 +23,21 @@ class CallableRows(Rows):
     n_pieces = 1
     splittable = False
 
-    def __init__(
-        self,
-        function: Callable[[], Iterable[Any]],
-        target: str | None = None,
-        columns: Sequence[str] | None = None,
-        weight: str | None = None,
-    ) -> None:
+    def __init__(self, function: Callable[[], Iterable[Any]], wanted: Wanted) -> None:
         self.name = f"{getattr(function, '__name__', type(function).__name__)}()"
         self._function = function
         self._last: Iterable[Any] | None = None
-        self.target, self._chosen, self._weight = target, columns, weight
+        self.target, self._wanted = wanted.target, wanted
         self._layout: Any = None
         first = next(self._raw(), None)
         if first is None:
             raise InvalidData(f"{self.name} gave no rows; return an iterator that gives some.")
         if isinstance(first.X, pa.Table):
             self.schema = first.X.schema
-        elif target is not None or weight is not None:
+        elif wanted.target is not None or wanted.weight is not None:
             raise InvalidParameter(
-                f"target={target!r} and the weight {weight!r} name columns, but {self.name} gives "
-                "arrays without names; give blocks (X, y) or (X, y, weight)."
+                f"target={wanted.target!r} and the weight {wanted.weight!r} name columns, but "
+                f"{self.name} gives arrays without names; give blocks (X, y) or (X, y, weight)."
             )
 
     def read(self, piece: int, skip: int = 0, size: int = BLOCK) -> Iterator[Block]:
@@ -92,9 +86,7 @@ class CallableRows(Rows):
                 "column; give the labels once."
             )
         table = arrow(X, self.name)
-        chosen = choose_columns(
-            table.column_names, self.name, self.target, self._chosen, self._weight
-        )
+        chosen = self._wanted.among(table.column_names, self.name)
         return chosen.block(table, self.name).beside(y, weight, self.name)
 
     def _check_layout(self, block: Block) -> None:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sepgp.data.encoding import kind
-from sepgp.data.rows.base import BLOCK, Block, Rows, choose_columns, cut_blocks
+from sepgp.data.rows.base import BLOCK, Block, Rows, Wanted, cut_blocks
 from sepgp.data.rows.files import name_of, path_keys, reading
 from sepgp.data.rows.table import without_views
 from sepgp.errors import InvalidData
@@ -37,32 +37,26 @@ class ParquetRows(Rows):
     by name leave out those in `hidden`, unless they are stored in the file.
     """
 
-    def __init__(
-        self,
-        files: Sequence[str],
-        target: str | None = None,
-        columns: Sequence[str] | None = None,
-        weight: str | None = None,
-        hidden: Collection[str] = (),
-    ) -> None:
-        self.name = name_of(files)
+    def __init__(self, files: Sequence[str], wanted: Wanted, hidden: Collection[str]) -> None:
+        self.name, self.target = name_of(files), wanted.target
         with reading(files[0]):
             schema = pq.read_schema(files[0])
         keys = {name: key for name, key in path_keys(files).items() if name not in schema.names}
         for name, key in keys.items():
             schema = schema.append(pa.field(name, key.type))
-        if columns is None:
-            others = {target, weight, *(name for name in keys if name in hidden)}
+        if wanted.columns is None:
+            others = {wanted.target, wanted.weight, *(name for name in keys if name in hidden)}
             columns = [c for c in schema.names if c not in others and not INDEX.fullmatch(c)]
-        self.target = target
-        self._columns = choose_columns(schema.names, files[0], target, columns, weight)
+            wanted = wanted._replace(columns=columns)
+        self._columns = wanted.among(schema.names, files[0])
         self.schema = pa.schema([schema.field(c) for c in self._columns.features])
         stored = pa.schema([schema.field(c) for c in self._columns.all if c not in keys])
         self._groups: list[_Group] = []
         for number, path in enumerate(files):
             with reading(path):
                 metadata = pq.read_metadata(path)
-                _same_kinds(path, metadata.schema.to_arrow_schema(), files[0], stored, target)
+                found = metadata.schema.to_arrow_schema()
+                _same_kinds(path, found, files[0], stored, wanted.target)
             chosen = {name: keys[name][number] for name in self._columns.all if name in keys}
             for group in range(metadata.num_row_groups):
                 if metadata.row_group(group).num_rows:
@@ -78,15 +72,9 @@ class ParquetRows(Rows):
     def _decoded(self, group: _Group, size: int) -> Iterator[Block]:
         path, number, keys = group
         stored = [c for c in self._columns.all if c not in keys]
-        with (
-            reading(path),
-            pq.ParquetFile(
-                path, metadata=_footer(path), buffer_size=READ_BUFFER, pre_buffer=False
-            ) as file,
-        ):
-            for batch in file.iter_batches(
-                size, row_groups=[number], columns=stored, use_threads=False
-            ):
+        how = {"buffer_size": READ_BUFFER, "pre_buffer": False}
+        with reading(path), pq.ParquetFile(path, metadata=_footer(path), **how) as file:
+            for batch in file.iter_batches(size, [number], stored, use_threads=False):
                 table = pa.Table.from_batches([batch])
                 for name, value in keys.items():
                     table = table.append_column(name, pa.repeat(value, len(batch)))

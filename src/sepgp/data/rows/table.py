@@ -7,7 +7,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sepgp.data import checks
-from sepgp.data.rows.base import Block, RowsInMemory, choose_columns
+from sepgp.data.rows.base import Block, RowsInMemory, Wanted
 from sepgp.data.scaling import Floats
 from sepgp.errors import InvalidData, reason
 
@@ -28,9 +28,9 @@ class TableRows(RowsInMemory):
     ) -> None:
         table = arrow(data)
         super().__init__(len(table))
-        named = weight if isinstance(weight, str) else None
         self.target = target
-        self._columns = choose_columns(table.column_names, self.name, target, columns, named)
+        wanted = Wanted(target, columns, weight if isinstance(weight, str) else None)
+        self._columns = wanted.among(table.column_names, self.name)
         self._table = table.select(self._columns.all)
         self._beside = y, None if isinstance(weight, str) else weight
         self.schema = table.select(self._columns.features).schema
