@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from sepgp.data.inputs import Given
 from sepgp.errors import InvalidParameter
 from sepgp.files import model as files
+from sepgp.files.tensors import DAMAGE
 from sepgp.gp.kernels import Kernel
 from sepgp.model import Model
 from sepgp.training import online
@@ -336,7 +337,7 @@ def load(path: str | os.PathLike[str]) -> GPClassifier:
             )
         estimator.set_params(**parameters)
         estimator._settings()
-    except InvalidParameter as error:
+    except DAMAGE as error:
         raise files.damaged(path, error) from error
     estimator.model_ = model
     return estimator
