@@ -116,3 +116,21 @@ def test_leftovers_of_a_killed_process_are_removed(tmp_path):
     (tmp_path / ".model1.0123.tmp").touch()
     remove_leftovers(tmp_path / "link")
     assert sorted(os.listdir(tmp_path)) == [".model1.0123.tmp", "link"]
+
+
+def test_a_file_that_was_replaced_while_it_was_read_was_called_damaged(tmp_path):
+    """It was opened twice: the header came from one file and the tensors from the other."""
+    path, done = tmp_path / "model", threading.Event()
+
+    def replace():
+        for k in range(300):
+            tensors.write(path, {"x": torch.full((k % 50 + 1,), float(k))}, {"k": k})
+        done.set()
+
+    tensors.write(path, {"x": torch.zeros(1)}, {"k": 0})
+    writer = threading.Thread(target=replace)
+    writer.start()
+    while not done.is_set():
+        found, header = tensors.read(path)
+        assert (found["x"] == header["k"]).all()
+    writer.join()

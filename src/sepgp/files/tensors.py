@@ -4,10 +4,12 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
+from safetensors.torch import load as decode
 from safetensors.torch import save_file
 from torch import Tensor
 
@@ -46,9 +48,11 @@ def read(
 ) -> tuple[dict[str, Tensor], Any]:
     """The tensors and the header of a file that `write` wrote; `remedy` is for one it did not."""
     try:
-        with safe_open(os.fspath(path), "pt") as file:
-            entries = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        # All bytes at once: another process may replace the file between two looks at it.
+        content = Path(path).read_bytes()
+        tensors = decode(content)
+        length = int.from_bytes(content[:8], "little")
+        entries = json.loads(content[8 : 8 + length])["__metadata__"]
         if entries[DIGEST] != _digest(tensors, entries[KEY]):
             raise ValueError("the digest is another")
         header = json.loads(entries[KEY])
