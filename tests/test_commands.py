@@ -378,6 +378,13 @@ MISTAKES = {
 
 @pytest.mark.parametrize(("arguments", "match"), MISTAKES.values(), ids=MISTAKES)
 def test_a_mistake_gets_one_line(folder, arguments, match) -> None:
+    before = sorted(os.listdir(with_bad_tables(folder)))
+    assert_one_line(run(*arguments, cwd=folder), match)
+    assert sorted(os.listdir(folder)) == before
+
+
+def with_bad_tables(folder):
+    """The folder, now with tables that commands refuse."""
     (folder / "empty.csv").write_text("")
     new = loans(20, 2)
     new[:0].to_csv(folder / "header.csv", index=False)
@@ -386,9 +393,7 @@ def test_a_mistake_gets_one_line(folder, arguments, match) -> None:
     new.assign(defaulted="maybe", w=-1).to_csv(folder / "odd.csv", index=False)
     new.assign(w=0).to_csv(folder / "zero.csv", index=False)
     new.drop(columns="defaulted").to_csv(folder / "bare.csv", index=False)
-    before = sorted(os.listdir(folder))
-    assert_one_line(run(*arguments, cwd=folder), match)
-    assert sorted(os.listdir(folder)) == before
+    return folder
 
 
 # One of every command.
@@ -402,7 +407,9 @@ PROCESSES = [
 @pytest.mark.parametrize("mistake", PROCESSES)
 def test_a_mistake_of_a_process_gets_one_line(folder, mistake) -> None:
     arguments, match = MISTAKES[mistake]
+    before = sorted(os.listdir(with_bad_tables(folder)))
     assert_one_line(process(*arguments, cwd=folder), match)
+    assert sorted(os.listdir(folder)) == before
 
 
 TRAIN = ["train", "loans.csv", "--target", "defaulted"]
