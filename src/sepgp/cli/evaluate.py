@@ -67,25 +67,22 @@ def show(model: "Fitted", rows: Any, json: bool, quiet: bool, about: str = "") -
     y, weight = np.concatenate(labels), np.concatenate(weights)
     found = metrics(np.concatenate(logs), y, weight)
     if json:
-        typer.echo(json_.dumps({name: _object(value) for name, value in found.items()}))
+        typer.echo(json_.dumps({name: _without_nan(value) for name, value in found.items()}))
         return
     from rich.console import Console
     from rich.table import Table
 
     table = Table("", "", "95 % interval", box=None)
     for name, value in found.items():
+        number, interval = f"{value.value:.4f}", f"{value.low:.4f} to {value.high:.4f}"
         if math.isnan(value.value):
-            table.add_row(NAMES[name], "–", "needs rows of both classes")
-        else:
-            interval = f"{value.low:.4f} to {value.high:.4f}"
-            table.add_row(NAMES[name], f"{value.value:.4f}", interval)
+            number, interval = "–", "needs rows of both classes"
+        table.add_row(NAMES[name], number, interval)
     if not quiet:
         weighted = "" if (weight == 1).all() else ", each by its weight"
         typer.echo(f"{len(y):,} rows of {rows.name}{about}{weighted}:")
     Console().print(table)
 
 
-def _object(estimate: "Estimate") -> dict[str, float | None]:
-    """An estimate in terms of JSON, which has no NaN."""
-    values = estimate._asdict().items()
-    return {name: None if math.isnan(value) else value for name, value in values}
+def _without_nan(estimate: "Estimate") -> dict[str, float | None]:
+    return {k: None if math.isnan(v) else v for k, v in estimate._asdict().items()}

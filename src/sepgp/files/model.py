@@ -101,6 +101,7 @@ def load(path: str | os.PathLike[str]) -> tuple[Model, dict[str, Any]]:
     try:
         tensors = _upgraded(tensors, version)
         _check_values(tensors, header)
+        _check_shapes(tensors)
         tensors = {name: aligned(tensor) for name, tensor in tensors.items()}
         parameters = _parameters(tensors, header)
         model = _model(tensors, header, parameters)
@@ -134,9 +135,18 @@ def _check_values(tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> N
             raise ValueError(f"{name} is not finite in float64")
 
 
-def _stored_parameters(
-    parameters: Mapping[str, Any],
-) -> tuple[dict[str, Any], dict[str, Tensor]]:
+def _check_shapes(tensors: Mapping[str, Tensor]) -> None:
+    """Raise a ValueError if the tensors of a model do not belong to each other."""
+    m, d = tensors["Z"].shape
+    if not m or not d:
+        raise ValueError("there are no inducing points")
+    shapes = {"Lambda": (m, m), "b": (m,), "beta": (m,), "F": (m, m), "mean": (d,), "scale": (d,)}
+    for name, shape in shapes.items():
+        if tensors[name].shape != shape:
+            raise ValueError(f"{name} is not of shape {shape}")
+
+
+def _stored_parameters(parameters: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Parameters of an estimator in terms of JSON, and those that are tensors."""
     stored, tensors = dict(parameters), {}
     if not isinstance(stored["inducing"], str):
@@ -164,19 +174,15 @@ def _parameters(tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> dic
 def _model(
     tensors: Mapping[str, Tensor], header: Mapping[str, Any], parameters: Mapping[str, Any]
 ) -> Model:
-    encoding = header["encoding"]
-    names = tuple(header["names"])
+    stored = header["encoding"]
+    encoding = None if stored is None else encoding_from_json(stored)
     tail, evidence = (
         default if header[name] is None else float(header[name])
         for name, default in (("tail", math.inf), ("log_evidence", math.nan))
     )
     return Model(
         method=parameters["method"],
-        schema=Schema(
-            int(header["n_features"]),
-            names or None,
-            None if encoding is None else encoding_from_json(encoding),
-        ),
+        schema=Schema(int(header["n_features"]), tuple(header["names"]) or None, encoding),
         target=header["target"],
         classes=np.array(header["classes"]),
         scaling=Scaling(tensors["mean"].numpy().copy(), tensors["scale"].numpy().copy(), tail),
@@ -229,20 +235,7 @@ def _moments(tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> dict[s
 
 def _check(model: Model) -> None:
     """Raise a ValueError if the parts of a model do not belong together."""
-    m, d = model.Z.shape
-    if not m or not d:
-        raise ValueError("there are no inducing points")
-    expected: dict[str, tuple[Any, tuple[int, ...]]] = {
-        "Lambda": (model.sites.Lambda, (m, m)),
-        "b": (model.sites.b, (m,)),
-        "beta": (model.predictor.beta, (m,)),
-        "F": (model.predictor.F, (m, m)),
-        "mean": (model.scaling.mean, (d,)),
-        "scale": (model.scaling.scale, (d,)),
-    }
-    for name, (array, shape) in expected.items():
-        if tuple(array.shape) != shape:
-            raise ValueError(f"{name} is not of shape {shape}")
+    d = model.Z.shape[1]
     classes = model.classes
     if classes.shape != (2,) or classes.dtype.kind not in "biufU" or not classes[0] < classes[1]:
         raise ValueError("there are not two classes")
