@@ -51,16 +51,13 @@ def show(model: "Fitted", rows: Any, json: bool, quiet: bool, about: str = "") -
     """Print the metrics of a model on rows with labels; `about` says what rows they are."""
     import numpy as np
 
-    from sepgp.data import checks
     from sepgp.errors import InvalidData
-    from sepgp.evaluation.metrics import metrics
+    from sepgp.evaluation.metrics import metrics, second_class
 
     logs, labels, weights = [], [], []
     for block in rows.blocks():
         logs.append(model.log_probabilities(block.X))
-        y = checks.labelled(block.y, rows.name)
-        codes = checks.class_codes(y, model.classes, rows.name, the="classes of the model")
-        labels.append(codes == 1)
+        labels.append(second_class(model.classes, block.y, rows.name))
         weights.append(block.weight)
     if not sum(weight.sum() for weight in weights):
         raise InvalidData(f"{rows.name} has no rows of positive weight; give data that has some.")

@@ -4,29 +4,23 @@ import math
 from collections.abc import Iterable, Sequence
 from html import escape
 
-Points = Iterable[tuple[float, float]]
+Pair = tuple[float, float]
+Points = Iterable[Pair]
+Ticks = Sequence[tuple[float, str]] | None
 UNITS = ((1e9, "bn"), (1e6, "m"), (1e3, "k"))
 
 
 class Plot:
-    """A drawing with two axes.
+    """A drawing with two axes, whose ranges are x and y.
 
-    Parameters
-    ----------
-    x, y : pair of floats
-        The ranges of the axes.
-    label : str
-        What it shows, for those who cannot see it.
-    size : pair of ints
-        Width and height.
-    left, bottom : int
-        Room for the labels of the axes.
+    `label` says what it shows to those who cannot see it. `size` is width and height, `left` and
+    `bottom` are room for the labels of the axes.
     """
 
     def __init__(
         self,
-        x: tuple[float, float],
-        y: tuple[float, float],
+        x: Pair,
+        y: Pair,
         label: str,
         size: tuple[int, int] = (380, 270),
         left: int = 46,
@@ -56,8 +50,8 @@ class Plot:
         self,
         xlabel: str,
         ylabel: str,
-        xticks: Sequence[tuple[float, str]] | None = None,
-        yticks: Sequence[tuple[float, str]] | None = None,
+        xticks: Ticks = None,
+        yticks: Ticks = None,
         lines: bool = True,
     ) -> None:
         """Ticks, their labels and thin lines across."""
@@ -117,7 +111,7 @@ class Plot:
             f"{inside}</circle>"
         )
 
-    def box(self, x: tuple[float, float], y: tuple[float, float], style: str) -> None:
+    def box(self, x: Pair, y: Pair, style: str) -> None:
         """A filled rectangle between values of the axes."""
         # Rounded before the size is taken, so that neighbours leave no gap.
         left, right = (round(self.px(end), 1) for end in x)
@@ -165,12 +159,10 @@ def _minus(text: str) -> str:
     return text.replace("-", "−")
 
 
-def _wide(range_: tuple[float, float]) -> tuple[float, float]:
+def _wide(range_: Pair) -> Pair:
     """The range, a little wider if it is a point."""
     low, high = range_
-    if high != low:
-        return low, high
-    room = abs(low) / 2 or 1.0
+    room = (abs(low) / 2 or 1.0) if high == low else 0.0
     return low - room, high + room
 
 
