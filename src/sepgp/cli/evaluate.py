@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sepgp.cli.options import Model, Rows, Target, Weight, label_column
-from sepgp.cli.stdin import readable
+from sepgp.cli.options import Model, Rows, Target, Weight, label_column, readable
 
 if TYPE_CHECKING:
     from sepgp.evaluation.metrics import Estimate

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sepgp.cli.options import Model, Rows, check_out
-from sepgp.cli.stdin import readable
+from sepgp.cli.options import Model, Rows, check_out, readable
 from sepgp.errors import InvalidParameter
 
 if TYPE_CHECKING:

@@ -5,8 +5,7 @@ from typing import Annotated
 
 import typer
 
-from sepgp.cli.options import Model, Rows, Target, Weight, check_out, label_column
-from sepgp.cli.stdin import readable
+from sepgp.cli.options import Model, Rows, Target, Weight, check_out, label_column, readable
 
 Page = Annotated[Path, typer.Option(metavar="FILE", help="The page to write.")]
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sepgp.cli import options, signals
-from sepgp.cli.options import Model, Quiet, Rows, Target, Weight
-from sepgp.cli.stdin import readable
+from sepgp.cli.options import Model, Quiet, Rows, Target, Weight, readable
 from sepgp.errors import InvalidParameter
 
 if TYPE_CHECKING:

@@ -30,10 +30,9 @@ def learning_curve(history: Mapping[str, NDArray[Any]], n_rows: float) -> Plot:
     kept = np.isfinite(history["log_evidence"]) & ~history["rejected"].astype(bool)
     steps = history["iteration"][kept].astype(float)
     evidence = history["log_evidence"][kept] / n_rows
-    window = max(1, len(steps) // 25)
     sums = np.cumsum(np.append(0.0, evidence))
     ends = np.arange(1, len(steps) + 1)
-    begins = np.maximum(ends - window, 0)
+    begins = np.maximum(ends - max(1, len(steps) // 25), 0)
     smooth = (sums[ends] - sums[begins]) / (ends - begins)
     low, high = np.quantile(evidence, [0.03, 1.0]) if len(steps) else (0.0, 1.0)
     room = 0.05 * (high - low)
@@ -118,9 +117,9 @@ def dependence(curve: Curve, top: float) -> Plot:
     size, left = (280, 190), 42
     if curve.column.kind == "text":
         return _levels(curve, top, size)
-    present = [i for i, value in enumerate(curve.values) if value is not None]
     missing = [i for i, value in enumerate(curve.values) if value is None]
     xs = [float(value) for value in curve.values if value is not None]
+    present = list(range(len(xs)))  # what is missing comes last
     name = shortened(curve.column.name, 34)
     low, high = xs[0], xs[-1]
     room = (high - low) * (0.26 if missing else 0.0)
