@@ -271,9 +271,9 @@ def test_the_map_by_brute_force(bought):
 
 
 def rows_of(model, data):
-    from sepgp.data.inputs import training_rows
+    from sepgp.data.inputs import Given
 
-    return training_rows(data, None, None, "bought", model.feature_names_in_)
+    return Given(data, None, None, "bought", model.feature_names_in_).rows()
 
 
 def test_values_as_people_read_them():

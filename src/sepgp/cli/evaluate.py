@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sepgp.cli.options import Model, Rows, Target, Weight, label_column
-from sepgp.cli.stdin import readable
+from sepgp.cli.options import Model, Rows, Target, Weight, label_column, readable
 
 if TYPE_CHECKING:
     from sepgp.evaluation.metrics import Estimate
@@ -51,41 +50,35 @@ def show(model: "Fitted", rows: Any, json: bool, quiet: bool, about: str = "") -
     """Print the metrics of a model on rows with labels; `about` says what rows they are."""
     import numpy as np
 
-    from sepgp.data import checks
     from sepgp.errors import InvalidData
-    from sepgp.evaluation.metrics import metrics
+    from sepgp.evaluation.metrics import metrics, second_class
 
     logs, labels, weights = [], [], []
     for block in rows.blocks():
         logs.append(model.log_probabilities(block.X))
-        y = checks.labelled(block.y, rows.name)
-        codes = checks.class_codes(y, model.classes, rows.name, the="classes of the model")
-        labels.append(codes == 1)
+        labels.append(second_class(model.classes, block.y, rows.name))
         weights.append(block.weight)
     if not sum(weight.sum() for weight in weights):
         raise InvalidData(f"{rows.name} has no rows of positive weight; give data that has some.")
     y, weight = np.concatenate(labels), np.concatenate(weights)
     found = metrics(np.concatenate(logs), y, weight)
     if json:
-        typer.echo(json_.dumps({name: _object(value) for name, value in found.items()}))
+        typer.echo(json_.dumps({name: _without_nan(value) for name, value in found.items()}))
         return
     from rich.console import Console
     from rich.table import Table
 
     table = Table("", "", "95 % interval", box=None)
     for name, value in found.items():
+        number, interval = f"{value.value:.4f}", f"{value.low:.4f} to {value.high:.4f}"
         if math.isnan(value.value):
-            table.add_row(NAMES[name], "–", "needs rows of both classes")
-        else:
-            interval = f"{value.low:.4f} to {value.high:.4f}"
-            table.add_row(NAMES[name], f"{value.value:.4f}", interval)
+            number, interval = "–", "needs rows of both classes"
+        table.add_row(NAMES[name], number, interval)
     if not quiet:
         weighted = "" if (weight == 1).all() else ", each by its weight"
         typer.echo(f"{len(y):,} rows of {rows.name}{about}{weighted}:")
     Console().print(table)
 
 
-def _object(estimate: "Estimate") -> dict[str, float | None]:
-    """An estimate in terms of JSON, which has no NaN."""
-    values = estimate._asdict().items()
-    return {name: None if math.isnan(value) else value for name, value in values}
+def _without_nan(estimate: "Estimate") -> dict[str, float | None]:
+    return {k: None if math.isnan(v) else v for k, v in estimate._asdict().items()}

@@ -2,7 +2,11 @@
 
 import glob
 import os
-from collections.abc import Collection
+import shutil
+import sys
+import tempfile
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -42,6 +46,19 @@ Weight = Annotated[
     ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but the results.")]
+
+
+@contextmanager
+def readable(data: str) -> Iterator[str]:
+    """The path of the data; for "-", of a file that holds what comes from standard input."""
+    if data != "-":
+        yield data
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "standard-input.csv"
+        with open(path, "wb") as file:
+            shutil.copyfileobj(sys.stdin.buffer, file)
+        yield str(path)
 
 
 def label_column(model: "Fitted", given: str | None) -> str:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sepgp.cli.options import Model, Rows, check_out
-from sepgp.cli.stdin import readable
+from sepgp.cli.options import Model, Rows, check_out, readable
 from sepgp.errors import InvalidParameter
 
 if TYPE_CHECKING:
@@ -54,8 +53,7 @@ def predict(
         n_rows = _write(_tables(fitted, path, kept), out)
     if out != "-":
         second = fitted.classes.tolist()[1]
-        said = f"{out}: {n_rows:,} rows; probability is that of {second!r}."
-        typer.echo(said, err=True)
+        typer.echo(f"{out}: {n_rows:,} rows; probability is that of {second!r}.", err=True)
 
 
 def _tables(model: "Fitted", path: str, keep: list[str]) -> Iterator[Any]:
@@ -76,16 +74,10 @@ def _tables(model: "Fitted", path: str, keep: list[str]) -> Iterator[Any]:
     def predicted(block: Any) -> Any:
         features = block.X.select(names) if names else block.X
         mean, variance = model.latent(features)
+        p = model.likelihood.probabilities(mean, variance)[:, 1]
         label = pa.array(model.classes[model.likelihood.most_probable(mean, variance)])
-        values = (
-            model.likelihood.probabilities(mean, variance)[:, 1],
-            label,
-            mean,
-            np.sqrt(variance),
-        )
-        return pa.table(
-            {name: block.X[name] for name in keep} | dict(zip(COLUMNS, values, strict=True))
-        )
+        values = dict(zip(COLUMNS, (p, label, mean, np.sqrt(variance)), strict=True))
+        return pa.table({name: block.X[name] for name in keep} | values)
 
     return (predicted(block) for block in rows.blocks())
 
@@ -100,10 +92,8 @@ def _write(tables: Iterator[Any], out: str) -> int:
     first = next(tables)
     n_rows = 0
     make = pq.ParquetWriter if out.lower().endswith((".parquet", ".pq")) else pa_csv.CSVWriter
-    with (
-        nullcontext(sys.stdout.buffer) if out == "-" else replacing(out) as file,
-        make(file, first.schema) as writer,
-    ):
+    place = nullcontext(sys.stdout.buffer) if out == "-" else replacing(out)
+    with place as file, make(file, first.schema) as writer:
         for table in chain([first], tables):
             writer.write_table(table)
             n_rows += len(table)

@@ -5,8 +5,9 @@ from typing import Annotated
 
 import typer
 
-from sepgp.cli.options import Model, Rows, Target, Weight, check_out, label_column
-from sepgp.cli.stdin import readable
+from sepgp.cli.options import Model, Rows, Target, Weight, check_out, label_column, readable
+
+Page = Annotated[Path, typer.Option(metavar="FILE", help="The page to write.")]
 
 
 def report(
@@ -14,9 +15,7 @@ def report(
     data: Rows,
     target: Target = None,
     weight: Weight = None,
-    out: Annotated[Path, typer.Option(metavar="FILE", help="The page to write.")] = Path(
-        "report.html"
-    ),
+    out: Page = Path("report.html"),
 ) -> None:
     """Write an HTML page that shows how good a model is, and where it is unsure.
 
@@ -31,15 +30,9 @@ def report(
 
     check_out(out, model, data, endings=(".html", ".htm"))
     fitted = load(model)
-    column = label_column(fitted.model_, target)
+    columns = {"target": label_column(fitted.model_, target), "sample_weight": weight}
+    title = f"Report on {model.name}"
     with readable(data) as path, Console(stderr=True).status("Reading rows ...") as status:
-        write(
-            fitted,
-            path,
-            path=out,
-            target=column,
-            sample_weight=weight,
-            title=f"Report on {model.name}",
-            progress=lambda n: status.update(f"{n:,} rows read ..."),
-        )
+        progress = lambda n: status.update(f"{n:,} rows read ...")  # noqa: E731
+        write(fitted, path, path=out, title=title, progress=progress, **columns)
     typer.echo(out)

@@ -86,29 +86,18 @@ def _reproduce(name: str, data: Path | None, out: Path, jobs: int | None, quick:
 def _run(
     console: Any, grid: list[Any], done: dict[str, Any], folder: Path, data: Path | None, jobs: int
 ) -> None:
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    from rich import progress
 
     from sepgp.experiments import cells
 
-    columns = [
-        BarColumn(),
-        TextColumn("{task.fields[done]} of {task.fields[all]} cells"),
-        TimeElapsedColumn(),
-        TextColumn("gone,"),
-        TimeRemainingColumn(),
-        TextColumn("left"),
-    ]
+    counts = progress.TextColumn("{task.fields[done]} of {task.fields[all]} cells")
+    elapsed = progress.TimeElapsedColumn(), progress.TextColumn("gone,")
+    remaining = progress.TimeRemainingColumn(), progress.TextColumn("left")
+    columns = [progress.BarColumn(), counts, *elapsed, *remaining]
     left = [cell for cell in grid if cell.name not in done]
-    with Progress(*columns, console=console, speed_estimate_period=600) as bar:
-        task = bar.add_task(
-            "", total=sum(cell.cost for cell in left), done=len(done), all=len(grid)
-        )
+    cost = sum(cell.cost for cell in left)
+    with progress.Progress(*columns, console=console, speed_estimate_period=600) as bar:
+        task = bar.add_task("", total=cost, done=len(done), all=len(grid))
         with closing(cells.run(left, folder, data, jobs)) as finishing:
             for number, cell in enumerate(finishing, len(done) + 1):
                 bar.update(task, advance=cell.cost, done=number)

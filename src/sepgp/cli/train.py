@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sepgp.cli import signals
-from sepgp.cli.options import Model, Quiet, Rows, Target, check_out, label_column, refuse_inputs
-from sepgp.cli.stdin import readable
+from sepgp.cli import options, signals
+from sepgp.cli.options import Model, Quiet, Rows, Target, Weight, readable
 from sepgp.errors import InvalidParameter
 
 if TYPE_CHECKING:
@@ -27,9 +26,7 @@ def train(
     drop: Annotated[
         str | None, typer.Option(metavar="A,B,…", help="Columns not to learn from.")
     ] = None,
-    weight: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="The column with the rows' weights.")
-    ] = None,
+    weight: Weight = None,
     method: Annotated[str, typer.Option(help="sep, ep or adf.")] = "sep",
     inducing: Annotated[int, typer.Option(help="Number of inducing points.")] = 200,
     kernel: Annotated[
@@ -82,13 +79,13 @@ def train(
     from sepgp.inference.method import METHODS
     from sepgp.training.memory import keep_freed_memory
 
-    check_out(out, data)
+    options.check_out(out, data)
     keep_freed_memory()
     large = method in METHODS and METHODS[method].per_row
     if checkpoint is None and (resume or not large):
         checkpoint = Path(f"{out}.ckpt")
     if checkpoint is not None:
-        refuse_inputs("--checkpoint", checkpoint, data, out)
+        options.refuse_inputs("--checkpoint", checkpoint, data, out)
         _check(checkpoint, resume)
     model = GPClassifier(
         method=method,
@@ -149,19 +146,18 @@ def update(
     from sepgp.classifier import load
 
     if out is None:
-        refuse_inputs("MODEL", model, data)
+        options.refuse_inputs("MODEL", model, data)
     else:
-        check_out(out, data)
+        options.check_out(out, data)
     fitted = load(model)
     before = fitted.model_.n_seen
     fitted.set_params(forgetting=forgetting, random_state=0)
     with readable(data) as path:
-        fitted.partial_fit(path, target=label_column(fitted.model_, target))
+        fitted.partial_fit(path, target=options.label_column(fitted.model_, target))
     fitted.save(out or model)
     if not quiet:
-        typer.echo(
-            f"{out or model}: {before:,.0f} rows before, {fitted.model_.n_seen:,.0f} now.", err=True
-        )
+        now = fitted.model_.n_seen
+        typer.echo(f"{out or model}: {before:,.0f} rows before, {now:,.0f} now.", err=True)
 
 
 def _summary(model: "Fitted", out: Path) -> str:

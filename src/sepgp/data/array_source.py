@@ -27,22 +27,9 @@ def merge_duplicates(
 class ArraySource:
     """Batches from arrays, in an order that depends on the seed alone.
 
-    Parameters
-    ----------
-    X : array of shape (n, d)
-        Kept as it is; every batch is scaled when it is taken.
-    y : array of shape (n,)
-        Class numbers 0 … C−1.
-    weight : array of shape (n,)
-        Non-negative; rows of weight zero should be left out by the caller.
-    scaling : Scaling
-        Applied to every batch.
-    batch_size : int
-        With no more rows than that, every batch is the whole set in its own order.
-    seed : int
-        Of the shuffling.
-    dtype, device
-        Of the tensors in the batches.
+    X, shape (n, d), is kept as it is, and every batch scaled when it is taken; y, shape (n,), are
+    class numbers 0 … C−1; weights, shape (n,), are positive. With no more rows than `batch_size`,
+    every batch is the whole set in its own order. Batches are tensors of `dtype` on `device`.
     """
 
     def __init__(

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from sepgp.data.scaling import Floats
 from sepgp.errors import InvalidData
 
-# --- rows and columns -----------------------------------------------------------------------
-
 
 def unique_names(names: Sequence[str], what: str) -> None:
     """Refuse names of columns that come twice."""
@@ -81,9 +79,6 @@ def changed_rows(what: str, n_rows: int) -> InvalidData:
     )
 
 
-# --- weights --------------------------------------------------------------------------------
-
-
 def weights(values: Any, n_rows: int, what: str = "sample_weight") -> Floats:
     """The weights of n rows, each finite and at least 0, as an array of shape (n,)."""
     try:
@@ -112,9 +107,6 @@ def every_class(
         raise InvalidData(
             f"{what} leaves no row of class {classes[missing].tolist()[0]!r}; {remedy}."
         )
-
-
-# --- labels ---------------------------------------------------------------------------------
 
 
 def labels(values: Any, n_rows: int, what: str = "y") -> NDArray[Any]:

@@ -39,7 +39,39 @@ class Given(NamedTuple):
 
     def rows(self) -> Rows:
         """The rows with their labels, to be read block by block."""
-        return training_rows(*self)
+        X, y, sample_weight, target, columns = self
+        if is_source(X):
+            if y is not None:
+                raise InvalidData(
+                    "y is given beside a source of rows; leave it out and name the column of the "
+                    "labels by target."
+                )
+            if sample_weight is not None and not isinstance(sample_weight, str):
+                raise InvalidData(
+                    "sample_weight is an array beside a source of rows; name the column of the "
+                    "weights."
+                )
+            rows = open_rows(X, target, columns, sample_weight)
+            if rows.schema is None and columns is not None:
+                raise InvalidParameter(
+                    f"columns names columns, but {rows.name} gives arrays without names; "
+                    "leave it out or give tables."
+                )
+            return rows
+        if not is_table(X):
+            if target is not None or columns is not None or isinstance(sample_weight, str):
+                raise InvalidParameter(
+                    "target, columns and a text as sample_weight name columns, but X is a "
+                    f"{type(X).__name__} without names; give a table, or y and weights as arrays."
+                )
+            return ArrayRows(X, _labels(y, len(X)), _weights(sample_weight, len(X)))
+        table = arrow(X)
+        if target is not None and y is not None:
+            raise InvalidData("y and target are both given; give the labels once.")
+        labels = _labels(y, len(table)) if target is None else None
+        if not isinstance(sample_weight, str):
+            sample_weight = _weights(sample_weight, len(table))
+        return TableRows(table, target, columns, sample_weight, labels)
 
 
 class TrainingData(NamedTuple):
@@ -71,7 +103,7 @@ def training_data(
     data: Data
     target = given.target
     if given.in_memory and not _large(X) and not _encoded(X, known):
-        whole, schema = block_data(X, given.y, given.sample_weight, class_weight, known)
+        whole, schema = block_data(given, class_weight, known)
         if held_out:
             whole, measured = split(whole, held_out, seed)
         data = _without_repeats(whole, batch_size)
@@ -88,72 +120,26 @@ def training_data(
     return TrainingData(data, measured, schema, target)
 
 
-def training_rows(
-    X: Any,
-    y: Any,
-    sample_weight: Any,
-    target: str | None = None,
-    columns: Sequence[str] | None = None,
-) -> Rows:
-    """Rows with their labels, from whatever holds them."""
-    if is_source(X):
-        if y is not None:
-            raise InvalidData(
-                "y is given beside a source of rows; leave it out and name the column of the "
-                "labels by target."
-            )
-        if sample_weight is not None and not isinstance(sample_weight, str):
-            raise InvalidData(
-                "sample_weight is an array beside a source of rows; name the column of the weights."
-            )
-        rows = open_rows(X, target, columns, sample_weight)
-        if rows.schema is None and columns is not None:
-            raise InvalidParameter(
-                f"columns names columns, but {rows.name} gives arrays without names; "
-                "leave it out or give tables."
-            )
-        return rows
-    if not is_table(X):
-        if target is not None or columns is not None or isinstance(sample_weight, str):
-            raise InvalidParameter(
-                "target, columns and a text as sample_weight name columns, but X is a "
-                f"{type(X).__name__} without names; give a table, or y and weights as arrays."
-            )
-        return ArrayRows(X, _labels(y, len(X)), _weights(sample_weight, len(X)))
-    table = arrow(X)
-    if target is not None and y is not None:
-        raise InvalidData("y and target are both given; give the labels once.")
-    labels = _labels(y, len(table)) if target is None else None
-    if not isinstance(sample_weight, str):
-        sample_weight = _weights(sample_weight, len(table))
-    return TableRows(table, target, columns, sample_weight, labels)
-
-
 def block_data(
-    X: Any,
-    y: Any,
-    sample_weight: Any,
-    class_weight: ClassWeight,
-    known: Schema | None,
-    classes: NDArray[Any] | None = None,
+    given: Given, weights: ClassWeight, known: Schema | None, classes: NDArray[Any] | None = None
 ) -> tuple[ArrayData, Schema]:
-    """Rows in memory with labels y, shape (n,); those of weight zero are left out.
+    """Rows in memory with labels of shape (n,); those of weight zero are left out.
 
-    With `classes`, the rows are a part of all rows, and may have one of these classes only.
+    `weights` are those of the classes. With `classes`, the rows are a part of all rows, and may
+    have one of these classes only.
     """
-    schema, rows = read(X) if known is None else (known, known.features(X))
-    labels = _labels(y, len(rows))
+    schema, rows = read(given.X) if known is None else (known, known.features(given.X))
+    labels = _labels(given.y, len(rows))
     partial = classes is not None
     if classes is None:
         classes = checks.distinct(labels, "y")
         checks.two_classes(classes)
     remedy = "name both classes in the first call of partial_fit"
     codes = checks.class_codes(labels, classes, remedy=remedy)
-    weight = np.ones(len(rows))
-    if sample_weight is not None:
-        weight = checks.weights(sample_weight, len(rows))
-    if class_weight is not None:
-        weight *= compute_sample_weight(class_weight, labels)
+    weight = _weights(given.sample_weight, len(rows))
+    weight = np.ones(len(rows)) if weight is None else weight
+    if weights is not None:
+        weight *= compute_sample_weight(weights, labels)
     kept = weight > 0
     if not kept.any():
         raise InvalidData("sample_weight is zero for every row; give some rows positive weight.")
@@ -175,7 +161,7 @@ def online_block(
     batch_size: int,
 ) -> tuple[ArrayData, Schema]:
     """A block of rows for online learning."""
-    data, schema = block_data(X, y, sample_weight, class_weight, known, classes)
+    data, schema = block_data(Given(X, y, sample_weight), class_weight, known, classes)
     data = _without_repeats(data, batch_size)
     if known is None:
         warn_of_identifiers(schema, data.X)

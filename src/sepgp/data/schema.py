@@ -87,14 +87,8 @@ class Schema:
         else:
             message = "The feature names should match those that were passed during fit.\n"
             unseen, missing = set(found) - set(self.names), set(self.names) - set(found)
-            for what, names in (
-                ("unseen at fit time", unseen),
-                ("seen at fit time, yet now missing", missing),
-            ):
-                if names:
-                    message += f"Feature names {what}:\n" + "".join(
-                        f"- {n}\n" for n in sorted(names)[:5]
-                    )
+            message += _listed("unseen at fit time", unseen)
+            message += _listed("seen at fit time, yet now missing", missing)
             if not unseen and not missing:
                 message += "Feature names must be in the same order as they were in fit.\n"
             raise InvalidData(message)
@@ -168,6 +162,11 @@ def matrix(X: Any, names: tuple[str, ...] | None) -> NDArray[Any]:
         raise
     checks.finite_columns(rows, names)
     return rows
+
+
+def _listed(what: str, names: set[str]) -> str:
+    lines = "".join(f"- {name}\n" for name in sorted(names)[:5])
+    return f"Feature names {what}:\n{lines}" if names else ""
 
 
 def _warn(message: str) -> None:

@@ -24,18 +24,9 @@ class Draw:
 
 
 class SplitRows(Rows):
-    """The rows that are held out of others, or all but these.
+    """The rows that are held out of others (see `Draw`), or all but these.
 
-    Parameters
-    ----------
-    rows : Rows
-        All rows.
-    share, seed
-        As for `Draw`.
-    held_out : bool
-        Whether these are the rows held out or the rest.
-    others : function, optional
-        Called with the other rows, block by block, whenever these are read.
+    Whenever they are read, `others` is called with the other rows, block by block.
     """
 
     def __init__(

@@ -40,7 +40,7 @@ def strata(counts: NDArray[np.int_], n_strata: int) -> list[list[Range]]:
     """
     edges = np.linspace(0, counts.sum(), n_strata + 1).astype(int)
     ends = np.cumsum(counts)
-    parts = []
+    parts: list[list[Range]] = []
     for low, high in pairwise(edges):
         part = []
         for piece in np.flatnonzero((ends > low) & (ends - counts < high)):
@@ -97,18 +97,8 @@ class StreamSource:
     A stream is cut into `READERS` parts of neighbouring rows, which are read side by side, each in
     a random order of its pieces, and mixed in a buffer from which batches are drawn. So rows that
     are sorted by time or class come as well mixed as others, however large the file. Every epoch
-    has a fresh order. A thread reads, encodes and scales ahead of training.
-
-    Parameters
-    ----------
-    rows : Rows
-        Where the rows lie.
-    survey : Survey
-        What the pass over them found.
-    scaling : Scaling
-        Applied to every row.
-    batch_size, seed, dtype, device
-        As for `ArraySource`.
+    has a fresh order. A thread reads, encodes and scales ahead of training. `survey` is what the
+    pass over the rows found; the other parameters are those of `ArraySource`.
     """
 
     def __init__(

@@ -16,9 +16,11 @@ from sepgp.data.scaling import TAIL, Floats, Scaling
 from sepgp.errors import InvalidData
 
 DATE = re.compile(r"\d{1,2}([./-])\d{1,2}\1\d{2,4}( .*)?")
-"""Dates that begin with the day or the month: nobody knows which."""
 NUMBER = re.compile(r"[-+]?\d[\d.]*,\d[\d.,]*")
-"""Numbers with commas, which may stand for decimal points or set thousands apart."""
+DATES = ", which may begin with the day or the month; write them as 2021-12-31"
+NUMBERS = "; write them with a decimal point and without other signs"
+AMBIGUOUS = ((DATE, "dates", DATES), (NUMBER, "numbers with commas", NUMBERS))
+"""Texts that nobody knows how to read, and what to do: commas may set thousands apart, or not."""
 MOST_LEVELS = 1000
 """A text column with more different values is taken for an identifier and refused."""
 
@@ -108,16 +110,10 @@ class Levels:
             raise InvalidData(
                 f"Column {name!r} has text that is not UTF-8; convert it, or {left_out(name)}."
             ) from error
-        if levels and all(DATE.fullmatch(level) for level in levels):
-            raise InvalidData(
-                f"Column {name!r} has dates such as {levels[0]!r}, which may begin with the day or "
-                f"the month; write them as 2021-12-31, or {left_out(name)}."
-            )
-        if levels and all(NUMBER.fullmatch(level) for level in levels):
-            raise InvalidData(
-                f"Column {name!r} has numbers with commas such as {levels[0]!r}; write them with a "
-                f"decimal point and without other signs, or {left_out(name)}."
-            )
+        for pattern, what, remedy in AMBIGUOUS:
+            if levels and all(pattern.fullmatch(level) for level in levels):
+                fault = f"{what} such as {levels[0]!r}{remedy}"
+                raise InvalidData(f"Column {name!r} has {fault}, or {left_out(name)}.")
         codes = coded.indices.fill_null(len(levels)).to_numpy()
         sums = np.bincount(codes, weight, len(levels) + 1).tolist()
         missing = sums.pop()

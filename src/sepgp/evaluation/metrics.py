@@ -1,11 +1,13 @@
 """How good probabilities are, each as one number with a bootstrap interval."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from sepgp.data import checks
+from sepgp.data.scaling import Floats
+
 BINS = 15
 """Bins of the expected calibration error."""
 WORK = 2e8
@@ -28,6 +30,12 @@ class Sorted(NamedTuple):
     """1 for the second class and 0 for the first, shape (n,)."""
     loss: Floats
     """−log of the probability of the true class, shape (n,)."""
+
+
+def second_class(classes: NDArray[Any], y: NDArray[Any] | None, what: str) -> NDArray[np.bool_]:
+    """Which labels y, shape (b,), are the second class; refuses those that are neither."""
+    codes = checks.class_codes(checks.labelled(y, what), classes, what, "classes of the model")
+    return np.asarray(codes == 1)
 
 
 def metrics(log_p: Floats, y: NDArray[np.bool_], weight: Floats) -> dict[str, Estimate]:

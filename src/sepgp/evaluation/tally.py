@@ -82,19 +82,9 @@ class Tally(NamedTuple):
 
         The intervals are those of as many rows of the same weight as would tell as much.
         """
-        begins = np.searchsorted(EDGES, np.arange(1, BINS) / BINS) + 1
-        begins = np.concatenate([[0], begins])
-        first, second = np.add.reduceat(self.counts, begins, axis=1)
-        kept = first + second > 0
-        squares, stated, second, count = (
-            part[kept]
-            for part in (
-                np.add.reduceat(self.squares, begins),
-                np.add.reduceat(self.stated, begins),
-                second,
-                first + second,
-            )
-        )
+        sums = np.add.reduceat(np.vstack(self), _begins(BINS), axis=1)
+        first, second, squares, stated = sums[:, sums[:2].sum(0) > 0]
+        count = first + second
         observed = second / count
         low, high = wilson(observed, count**2 / squares)
         return Reliability(count, stated / count, observed, low, high)
@@ -122,14 +112,17 @@ class Tally(NamedTuple):
 
         Edges of the bins have to be thresholds.
         """
-        begins = np.searchsorted(EDGES, np.arange(1, n_bins) / n_bins) + 1
-        sums: Floats = np.add.reduceat(self.counts, np.concatenate([[0], begins]), axis=1)
+        sums: Floats = np.add.reduceat(self.counts, _begins(n_bins), axis=1)
         return sums
 
     def _above(self) -> Floats:
         """Rows of either class at or above each edge that has rows, from the top."""
         counts = self.counts[:, ::-1]
         return np.cumsum(counts[:, counts.sum(0) > 0], axis=1)
+
+
+def _begins(n_bins: int) -> NDArray[np.int_]:
+    return np.append(0, np.searchsorted(EDGES, np.arange(1, n_bins) / n_bins) + 1)
 
 
 def wilson(share: Floats, count: Floats) -> tuple[Floats, Floats]:

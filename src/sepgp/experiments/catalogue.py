@@ -99,20 +99,9 @@ def rows_digest(X: NDArray[Any], y: NDArray[Any]) -> str:
 def load(name: str, folder: Location | None = None) -> Table:
     """Read a data set of the catalogue. Cost O(nd), and the file is held in memory meanwhile.
 
-    Parameters
-    ----------
-    name : str
-        A key of `CATALOGUE`.
-    folder : path, optional
-        Where the files lie; the variable SEPGP_DATA when not given.
-
-    Returns
-    -------
-    Table
-        X of shape (n, d) and y of shape (n,), in the order of the file. In airline and
-        nycflights13 the clock times `dep_time` and `arr_time` are turned into minutes since
-        midnight, 1 to 1440. The images of mnist are rows of 784 pixels, those for training first.
-
+    Files lie in `folder`, or in that of the variable SEPGP_DATA. Rows are in the order of the file.
+    In airline and nycflights13 the clock times `dep_time` and `arr_time` are turned into minutes
+    since midnight, 1 to 1440. The images of mnist are rows of 784 pixels, those for training first.
     Nothing is parsed before its checksum is verified; a file that fails is an `InvalidData`.
     """
     entry = described(name)

@@ -44,11 +44,7 @@ class Point(NamedTuple):
 
 
 def learning_curve(
-    split: Split,
-    settings: Settings,
-    batch_size: int,
-    times: Floats,
-    seed: int = 0,
+    split: Split, settings: Settings, batch_size: int, times: Floats, seed: int = 0
 ) -> tuple[list[Point], TrainingState]:
     """Train until the last of `times`, in seconds, and look at the test rows at each of them.
 
@@ -78,9 +74,8 @@ def learning_curve(
         passed = clock
         clock += time.process_time() - begin
         if np.any((times > passed) & (times <= clock)) or not points:
-            points.append(
-                Point(clock, state.iteration, _nll(engine.hyper, state, test, split.y_test))
-            )
+            nll = _nll(engine.hyper, state, test, split.y_test)
+            points.append(Point(clock, state.iteration, nll))
     return points, state
 
 

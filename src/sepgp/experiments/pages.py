@@ -46,8 +46,3 @@ def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table in Markdown."""
     lines = [header, ["---"] * len(header), *rows]
     return "".join("| " + " | ".join(line) + " |\n" for line in lines)
-
-
-def signed(value: float) -> str:
-    """Three digits with the sign in front, and no zero before the point."""
-    return f"{value:+.3f}".replace("0.", ".", 1)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from sepgp.experiments import paper
 from sepgp.experiments.cells import Cell, Result
-from sepgp.experiments.pages import markdown_table, signed, write_csv, write_results, write_text
+from sepgp.experiments.pages import markdown_table, write_csv, write_results, write_text
 from sepgp.experiments.paper import METHODS, SHARES
 
 TITLE = "Table 1: negative test log-likelihood on UCI sets"
@@ -104,15 +104,9 @@ class Row(NamedTuple):
     paper_deviation: float | None
 
     @property
-    def above(self) -> float:
-        """How far our mean is above the paper's."""
-        assert self.paper_nll is not None
-        return self.nll - self.paper_nll
-
-    @property
     def near(self) -> bool:
         """Whether our mean is at most `NEAR` above the paper's."""
-        return self.above <= NEAR
+        return self.paper_nll is not None and self.nll - self.paper_nll <= NEAR
 
 
 def summary(grid: list[Cell], results: Mapping[str, Result]) -> list[Row]:
@@ -204,13 +198,13 @@ def text(rows: list[Row], stem: str) -> str:
 
 def _average_line(a: Average) -> list[str]:
     nll = f"{_short(a.nll)} ({_short(a.standard_error)})"
-    printed = [_short(a.paper_nll), signed(a.nll - a.paper_nll)]
+    printed = [_short(a.paper_nll), _short(a.nll - a.paper_nll, "+")]
     times = [f"{a.seconds:.2f}", f"{a.paper_seconds:g}"]
     return [f"{a.share} %", a.method.upper(), nll, *printed, *times]
 
 
-def _short(value: float) -> str:
-    return f"{value:.3f}".replace("0.", ".", 1)
+def _short(value: float, sign: str = "") -> str:
+    return f"{value:{sign}.3f}".replace("0.", ".", 1)
 
 
 def _paper(row: Row) -> str:

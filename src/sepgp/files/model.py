@@ -101,6 +101,7 @@ def load(path: str | os.PathLike[str]) -> tuple[Model, dict[str, Any]]:
     try:
         tensors = _upgraded(tensors, version)
         _check_values(tensors, header)
+        _check_shapes(tensors)
         tensors = {name: aligned(tensor) for name, tensor in tensors.items()}
         parameters = _parameters(tensors, header)
         model = _model(tensors, header, parameters)
@@ -130,13 +131,19 @@ def _check_values(tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> N
     for name, tensor in tensors.items():
         # A step that was thrown away may have had no evidence.
         finite = name == "history" or tensor_files.finite(tensor)
-        if tensor.dtype != torch.float64 or not finite:
-            raise ValueError(f"{name} is not finite in float64")
+        _require(tensor.dtype == torch.float64 and finite, f"{name} is not finite in float64")
 
 
-def _stored_parameters(
-    parameters: Mapping[str, Any],
-) -> tuple[dict[str, Any], dict[str, Tensor]]:
+def _check_shapes(tensors: Mapping[str, Tensor]) -> None:
+    """Raise a ValueError if the tensors of a model do not belong to each other."""
+    m, d = tensors["Z"].shape
+    _require(m > 0 and d > 0, "there are no inducing points")
+    shapes = {"Lambda": (m, m), "b": (m,), "beta": (m,), "F": (m, m), "mean": (d,), "scale": (d,)}
+    for name, shape in shapes.items():
+        _require(tensors[name].shape == shape, f"{name} is not of shape {shape}")
+
+
+def _stored_parameters(parameters: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Parameters of an estimator in terms of JSON, and those that are tensors."""
     stored, tensors = dict(parameters), {}
     if not isinstance(stored["inducing"], str):
@@ -150,7 +157,6 @@ def _stored_parameters(
 
 
 def _parameters(tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters that `_stored_parameters` stored."""
     parameters = dict(header["parameters"])
     if "inducing" in tensors:
         parameters["inducing"] = tensors["inducing"].numpy()
@@ -164,19 +170,15 @@ def _parameters(tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> dic
 def _model(
     tensors: Mapping[str, Tensor], header: Mapping[str, Any], parameters: Mapping[str, Any]
 ) -> Model:
-    encoding = header["encoding"]
-    names = tuple(header["names"])
+    stored = header["encoding"]
+    encoding = None if stored is None else encoding_from_json(stored)
     tail, evidence = (
         default if header[name] is None else float(header[name])
         for name, default in (("tail", math.inf), ("log_evidence", math.nan))
     )
     return Model(
         method=parameters["method"],
-        schema=Schema(
-            int(header["n_features"]),
-            names or None,
-            None if encoding is None else encoding_from_json(encoding),
-        ),
+        schema=Schema(int(header["n_features"]), tuple(header["names"]) or None, encoding),
         target=header["target"],
         classes=np.array(header["classes"]),
         scaling=Scaling(tensors["mean"].numpy().copy(), tensors["scale"].numpy().copy(), tail),
@@ -196,20 +198,18 @@ def _model(
 
 
 def _dtype(name: str) -> torch.dtype:
-    if name not in ("float64", "float32"):
-        raise ValueError(f"dtype={name!r} is unknown")
+    _require(name in ("float64", "float32"), f"dtype={name!r} is unknown")
     dtype: torch.dtype = getattr(torch, name)
     return dtype
 
 
 def _history(stored: Tensor) -> dict[str, Any]:
     """The columns of the history, each in its own type."""
-    if stored.ndim != 2 or not len(stored):
-        raise ValueError("the history has no steps")
+    _require(stored.ndim == 2 and len(stored) > 0, "the history has no steps")
     columns = dict(zip(HISTORY, stored.T.numpy(), strict=True))
     others = [columns[name] for name in columns if name not in ("log_evidence", "validation_nll")]
-    if not np.all(np.abs(others) < LARGEST_COUNT):
-        raise ValueError("the history has numbers that cannot be")
+    possible = bool(np.all(np.abs(others) < LARGEST_COUNT))
+    _require(possible, "the history has numbers that cannot be")
     return {name: column.astype(HISTORY[name]) for name, column in columns.items()}
 
 
@@ -219,75 +219,63 @@ def _moments(tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> dict[s
     arrays = {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
     counts = {k.removeprefix(prefix): v for k, v in header.items() if k.startswith(prefix)}
     shapes = {tuple(array.shape) for array in arrays.values()}
-    if len(shapes) != 1 or len(shapes.pop()) != 1:
-        raise ValueError("the optimiser's state is incomplete")
+    one = len(shapes) == 1 and len(shapes.pop()) == 1
+    _require(one, "the optimiser's state is incomplete")
     for name, count in counts.items():
-        if type(count) is not int or not 0 <= count < 2**53:
-            raise ValueError(f"{prefix}{name} cannot be {count!r}")
+        possible = type(count) is int and 0 <= count < 2**53
+        _require(possible, f"{prefix}{name} cannot be {count!r}")
     return arrays | counts
 
 
 def _check(model: Model) -> None:
     """Raise a ValueError if the parts of a model do not belong together."""
-    m, d = model.Z.shape
-    if not m or not d:
-        raise ValueError("there are no inducing points")
-    expected: dict[str, tuple[Any, tuple[int, ...]]] = {
-        "Lambda": (model.sites.Lambda, (m, m)),
-        "b": (model.sites.b, (m,)),
-        "beta": (model.predictor.beta, (m,)),
-        "F": (model.predictor.F, (m, m)),
-        "mean": (model.scaling.mean, (d,)),
-        "scale": (model.scaling.scale, (d,)),
-    }
-    for name, (array, shape) in expected.items():
-        if tuple(array.shape) != shape:
-            raise ValueError(f"{name} is not of shape {shape}")
-    classes = model.classes
-    if classes.shape != (2,) or classes.dtype.kind not in "biufU" or not classes[0] < classes[1]:
-        raise ValueError("there are not two classes")
-    if not (model.target is None or isinstance(model.target, str)):
-        raise ValueError("the target is not the name of a column")
-    if not (0 < model.n_seen < math.inf and 0 <= model.iteration < LARGEST_COUNT):
-        raise ValueError("it has seen no rows, or more than there can be")
-    if not (np.all(model.scaling.scale > 0) and model.scaling.tail > 0):
-        raise ValueError("a scale is not positive")
+    d, classes = model.Z.shape[1], model.classes
+    labels = classes.shape == (2,) and classes.dtype.kind in "biufU" and classes[0] < classes[1]
+    _require(labels, "there are not two classes")
+    named = model.target is None or isinstance(model.target, str)
+    _require(named, "the target is not the name of a column")
+    seen = 0 < model.n_seen < math.inf and 0 <= model.iteration < LARGEST_COUNT
+    _require(seen, "it has seen no rows, or more than there can be")
+    positive = bool(np.all(model.scaling.scale > 0)) and model.scaling.tail > 0
+    _require(positive, "a scale is not positive")
     _check_columns(model.schema, d)
-    if any(parameter.numel() not in (1, d) for parameter in model.kernel.parameters()):
-        raise ValueError("the kernel has not one length-scale per feature")
+    sizes = {parameter.numel() for parameter in model.kernel.parameters()}
+    _require(sizes <= {1, d}, "the kernel has not one length-scale per feature")
 
 
 def _check_columns(schema: Schema, d: int) -> None:
-    """Raise a ValueError if a schema does not lead to d features."""
     features = columns = schema.n_columns
     if schema.encoding is not None:
         features, columns = len(schema.encoding.features), len(schema.encoding.columns)
-        if schema.names != schema.encoding.columns:
-            raise ValueError("the names of the columns are not those of the encoding")
-    if features != d or columns != schema.n_columns:
-        raise ValueError("the features are not those of the inducing points")
-    names = schema.names
-    if names is not None and (
-        len(names) != schema.n_columns or not all(isinstance(name, str) for name in names)
-    ):
-        raise ValueError("the names of the columns are not as many texts")
+        same = schema.names == schema.encoding.columns
+        _require(same, "the names of the columns are not those of the encoding")
+    same = features == d and columns == schema.n_columns
+    _require(same, "the features are not those of the inducing points")
+    if schema.names is not None:
+        texts = [name for name in schema.names if isinstance(name, str)]
+        same = len(texts) == len(schema.names) == schema.n_columns
+        _require(same, "the names of the columns are not as many texts")
 
 
 def _check_numbers(model: Model) -> None:
     """Raise a ValueError if kernel, sites and predictor do not give finite numbers."""
     sites = model.natural
-    size = sites.Lambda.abs().max()
-    if not torch.allclose(sites.Lambda, sites.Lambda.T, rtol=0.0, atol=1e-6 * float(size)):
-        raise ValueError("Lambda is not symmetric")
+    size = float(sites.Lambda.abs().max())
+    symmetric = torch.allclose(sites.Lambda, sites.Lambda.T, rtol=0.0, atol=1e-6 * size)
+    _require(symmetric, "Lambda is not symmetric")
     with torch.no_grad():
         _, q = posterior(model.kernel, model.Z, sites)
-    if not (tensor_files.finite(q.mean) and tensor_files.finite(q.cov)):
-        raise ValueError("the kernel and Lambda have no posterior")
+    finite = tensor_files.finite(q.mean) and tensor_files.finite(q.cov)
+    _require(finite, "the kernel and Lambda have no posterior")
     at = model.inducing_points[:100]
-    if not (np.isfinite(at).all() and np.isfinite(model.latent_of_features(at)).all()):
-        raise ValueError("the predictions are not finite")
+    finite = bool(np.isfinite(at).all() and np.isfinite(model.latent_of_features(at)).all())
+    _require(finite, "the predictions are not finite")
+
+
+def _require(right: bool, fault: str) -> None:
+    if not right:
+        raise ValueError(fault)
 
 
 def _plain(value: Any) -> Any:
-    """A value in terms of JSON."""
     return value.item() if isinstance(value, np.generic) else value

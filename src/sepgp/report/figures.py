@@ -30,10 +30,9 @@ def learning_curve(history: Mapping[str, NDArray[Any]], n_rows: float) -> Plot:
     kept = np.isfinite(history["log_evidence"]) & ~history["rejected"].astype(bool)
     steps = history["iteration"][kept].astype(float)
     evidence = history["log_evidence"][kept] / n_rows
-    window = max(1, len(steps) // 25)
     sums = np.cumsum(np.append(0.0, evidence))
     ends = np.arange(1, len(steps) + 1)
-    begins = np.maximum(ends - window, 0)
+    begins = np.maximum(ends - max(1, len(steps) // 25), 0)
     smooth = (sums[ends] - sums[begins]) / (ends - begins)
     low, high = np.quantile(evidence, [0.03, 1.0]) if len(steps) else (0.0, 1.0)
     room = 0.05 * (high - low)
@@ -50,9 +49,8 @@ def learning_curve(history: Mapping[str, NDArray[Any]], n_rows: float) -> Plot:
 def reliability(tally: Tally, label: str) -> Plot:
     """What was stated against what was observed."""
     bins = tally.reliability()
-    plot = Plot((0, 1), (0, 1), "Reliability diagram", size=(380, 330), left=54)
-    plot.axes(f"stated probability of {shortened(label, 24)}", "observed share", shares(), shares())
-    plot.line([(0, 0), (1, 1)], "ideal")
+    stated_name = f"stated probability of {shortened(label, 24)}"
+    plot = _unit_square("Reliability diagram", stated_name, "observed share", 0, 1)
     for rows, stated, observed, low, high in zip(*bins, strict=True):
         plot.line([(stated, low), (stated, high)], "error")
         size = 2.5 + 6 * np.sqrt(rows / bins.rows.max())
@@ -63,9 +61,7 @@ def reliability(tally: Tally, label: str) -> Plot:
 
 def roc(tally: Tally) -> Plot:
     """True against false positive rate."""
-    plot = Plot((0, 1), (0, 1), "ROC curve", size=(380, 330), left=54)
-    plot.axes("false positive rate", "true positive rate", shares(), shares())
-    plot.line([(0, 0), (1, 1)], "ideal")
+    plot = _unit_square("ROC curve", "false positive rate", "true positive rate", 0, 1)
     if all(tally.totals):
         plot.line(_thin_line(*tally.roc()), "second")
         plot.add(_marker(plot, "roc"))
@@ -74,16 +70,22 @@ def roc(tally: Tally) -> Plot:
 
 def precision_recall(tally: Tally) -> Plot:
     """Precision against recall."""
-    plot = Plot((0, 1), (0, 1), "Precision and recall", size=(380, 330), left=54)
-    plot.axes("recall", "precision", shares(), shares())
     first, second = tally.totals
     share = second / (first + second)
-    plot.line([(0, share), (1, share)], "ideal")
+    plot = _unit_square("Precision and recall", "recall", "precision", share, share)
     if second:
         recall, precision = tally.precision_recall()
         seen = recall >= FIRST_RECALL
         plot.line(_thin_line(recall[seen], precision[seen]), "second")
         plot.add(_marker(plot, "pr"))
+    return plot
+
+
+def _unit_square(label: str, xlabel: str, ylabel: str, begin: float, end: float) -> Plot:
+    """A plot of shares with a dashed line from one height to another."""
+    plot = Plot((0, 1), (0, 1), label, size=(380, 330), left=54)
+    plot.axes(xlabel, ylabel, shares(), shares())
+    plot.line([(0, begin), (1, end)], "ideal")
     return plot
 
 
@@ -115,9 +117,9 @@ def dependence(curve: Curve, top: float) -> Plot:
     size, left = (280, 190), 42
     if curve.column.kind == "text":
         return _levels(curve, top, size)
-    present = [i for i, value in enumerate(curve.values) if value is not None]
     missing = [i for i, value in enumerate(curve.values) if value is None]
     xs = [float(value) for value in curve.values if value is not None]
+    present = list(range(len(xs)))  # what is missing comes last
     name = shortened(curve.column.name, 34)
     low, high = xs[0], xs[-1]
     room = (high - low) * (0.26 if missing else 0.0)
@@ -128,7 +130,7 @@ def dependence(curve: Curve, top: float) -> Plot:
     xticks = _value_ticks(curve.column, low, last)
     if len(xs) <= 4 and curve.column.kind == "number":
         xticks = [(x, number(x)) for x in xs]
-    plot.axes(name, "", xticks, shares(0, top, _share_step(top)))
+    plot.axes(name, "", xticks, shares(top, _share_step(top)))
     if len(xs) > 1:
         upper, lower = (zip(xs, e[present], strict=True) for e in (curve.high, curve.low))
         plot.area(upper, lower, "band")
@@ -152,7 +154,7 @@ def _levels(curve: Curve, top: float, size: tuple[int, int]) -> Plot:
     plot = Plot((0, top), (n - 0.4, -0.6), f"Dependence on {name}", (size[0], height), 108, 38)
     names = ["missing" if v is None else shortened(str(v), 14) for v in curve.values]
     yticks = [(float(i), text) for i, text in enumerate(names)]
-    plot.axes(name, "", shares(0, top, 2 * _share_step(top)), yticks)
+    plot.axes(name, "", shares(top, 2 * _share_step(top)), yticks)
     for i in range(n):
         plot.line([(curve.low[i], i), (curve.high[i], i)], "error wide")
         plot.dot(curve.p[i], i, "second fill", 4, _says(curve, i))
@@ -178,11 +180,9 @@ def decision_map(found: Map, which: str, X: Rows, y: NDArray[np.bool_]) -> Plot:
             plot.box(x, (float(y_edges[j]), float(y_edges[j + 1])), f"cell {style}{row[begin]}")
     text_x = found.x.kind == "text"
     xticks = [] if text_x else _value_ticks(found.x, *plot.x, most=5)
-    yticks = (
-        [(float(i), _level(v)) for i, v in enumerate(found.ys)]
-        if found.y.kind == "text"
-        else _value_ticks(found.y, *plot.y, most=5)
-    )
+    yticks = [(float(i), _level(v)) for i, v in enumerate(found.ys)]
+    if found.y.kind != "text":
+        yticks = _value_ticks(found.y, *plot.y, most=5)
     plot.axes(names[0], names[1] if found.y.kind != "text" else "", xticks, yticks, lines=False)
     if text_x:
         for i, value in enumerate(found.xs):

@@ -7,7 +7,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sepgp.data import checks
 from sepgp.data.encoding import canonical
 from sepgp.data.rows import Block
 from sepgp.data.rows import Rows as Source
@@ -15,7 +14,7 @@ from sepgp.data.rows.base import joined, taken
 from sepgp.data.sample import Sample
 from sepgp.data.scaling import Floats
 from sepgp.errors import InvalidData
-from sepgp.evaluation.metrics import Estimate, metrics
+from sepgp.evaluation.metrics import Estimate, metrics, second_class
 from sepgp.evaluation.relevance import relevance
 from sepgp.evaluation.tally import Tally
 from sepgp.evaluation.uncertainty import Uncertainty, uncertainty
@@ -102,7 +101,7 @@ def findings(
             continue
         if len(numbers) < len(block):
             block = block.take(np.flatnonzero(block.weight > 0))
-        y, weight = _outcomes(model, source, block), block.weight
+        y, weight = second_class(model.classes, block.y, source.name), block.weight
         _check_width(model, source, block)
         mean, variance = model.latent(block.X)
         p = model.likelihood.probabilities(mean, variance)[:, 1]
@@ -148,13 +147,6 @@ def findings(
         [curve(model, draws, behind.X, behind.weight, c, grids[c.position]) for c in moving],
         map_,
     )
-
-
-def _outcomes(model: Model, source: Source, block: Block) -> NDArray[np.bool_]:
-    """Whether rows are of the second class, shape (b,)."""
-    y = checks.labelled(block.y, source.name)
-    codes = checks.class_codes(y, model.classes, source.name, the="classes of the model")
-    return np.asarray(codes == 1)
 
 
 def _check_width(model: Model, source: Source, block: Block) -> None:

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sepgp import __version__
 from sepgp.classifier import GPClassifier
-from sepgp.data.inputs import training_rows
+from sepgp.data.inputs import Given
 from sepgp.data.rows import is_table
 from sepgp.data.schema import is_source
 from sepgp.errors import InvalidParameter
@@ -68,7 +68,7 @@ def write(
         raise InvalidParameter(
             f"target={target!r} is a column that the model learned from; name that of the labels."
         )
-    source = training_rows(X, y, sample_weight, target, names)
+    source = Given(X, y, sample_weight, target, names).rows()
     atomic.check(path)
     text = page(fitted, findings(fitted, source, progress), title)
     with atomic.replacing(path) as temporary:

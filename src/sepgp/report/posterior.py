@@ -30,9 +30,8 @@ def draw(model: Model, n_draws: int, seed: int = 0) -> Draws:
         eigenvalues, eigenvectors = torch.linalg.eigh(q.cov)
         root = eigenvectors * eigenvalues.clamp_min(0).sqrt()
         noise = np.random.default_rng(seed).standard_normal((len(Z), n_draws))
-        return Draws(
-            fitc.L_inverse, q.mean[:, None] + root @ torch.as_tensor(noise, device=Z.device)
-        )
+        c = q.mean[:, None] + root @ torch.as_tensor(noise, device=Z.device)
+    return Draws(fitc.L_inverse, c)
 
 
 def unlearned(model: Model, X: Rows) -> Floats:

@@ -4,31 +4,23 @@ import math
 from collections.abc import Iterable, Sequence
 from html import escape
 
-import numpy as np
-
-Points = Iterable[tuple[float, float]]
+Pair = tuple[float, float]
+Points = Iterable[Pair]
+Ticks = Sequence[tuple[float, str]] | None
 UNITS = ((1e9, "bn"), (1e6, "m"), (1e3, "k"))
 
 
 class Plot:
-    """A drawing with two axes.
+    """A drawing with two axes, whose ranges are x and y.
 
-    Parameters
-    ----------
-    x, y : pair of floats
-        The ranges of the axes.
-    label : str
-        What it shows, for those who cannot see it.
-    size : pair of ints
-        Width and height.
-    left, bottom : int
-        Room for the labels of the axes.
+    `label` says what it shows to those who cannot see it. `size` is width and height, `left` and
+    `bottom` are room for the labels of the axes.
     """
 
     def __init__(
         self,
-        x: tuple[float, float],
-        y: tuple[float, float],
+        x: Pair,
+        y: Pair,
         label: str,
         size: tuple[int, int] = (380, 270),
         left: int = 46,
@@ -58,8 +50,8 @@ class Plot:
         self,
         xlabel: str,
         ylabel: str,
-        xticks: Sequence[tuple[float, str]] | None = None,
-        yticks: Sequence[tuple[float, str]] | None = None,
+        xticks: Ticks = None,
+        yticks: Ticks = None,
         lines: bool = True,
     ) -> None:
         """Ticks, their labels and thin lines across."""
@@ -77,8 +69,7 @@ class Plot:
                 self.add(f'<path class="grid" d="M{self.left} {_f(y)}H{self.right}"/>')
             self.text(self.left - 6, y + 4, name, anchor="end")
         self.add(f'<path class="axis" d="M{self.left} {self.bottom}H{self.right}"/>')
-        middle = (self.left + self.right) / 2
-        self.text(middle, self._size[1] - 6, xlabel, "label", "middle")
+        self.text((self.left + self.right) / 2, self._size[1] - 6, xlabel, "label", "middle")
         if ylabel:
             y = (self.top + self.bottom) / 2
             turn = f' transform="rotate(-90 11 {_f(y)})"'
@@ -101,15 +92,16 @@ class Plot:
 
     def line(self, points: Points, style: str) -> None:
         """A line through points."""
-        places = [f"{_f(self.px(x))} {_f(self.py(y))}" for x, y in points]
-        if places:
-            self.add(f'<path class="line {style}" d="M{"L".join(places)}"/>')
+        if places := self._path(points):
+            self.add(f'<path class="line {style}" d="M{places}"/>')
 
     def area(self, upper: Points, lower: Points, style: str) -> None:
         """The area between two lines."""
-        points = [*upper, *reversed(list(lower))]
-        places = [f"{_f(self.px(x))} {_f(self.py(y))}" for x, y in points]
-        self.add(f'<path class="{style}" d="M{"L".join(places)}Z"/>')
+        places = self._path([*upper, *reversed(list(lower))])
+        self.add(f'<path class="{style}" d="M{places}Z"/>')
+
+    def _path(self, points: Points) -> str:
+        return "L".join(f"{_f(self.px(x))} {_f(self.py(y))}" for x, y in points)
 
     def dot(self, x: float, y: float, style: str, radius: float = 3.5, title: str = "") -> None:
         """A dot, with words for the pointer that rests on it."""
@@ -119,17 +111,14 @@ class Plot:
             f"{inside}</circle>"
         )
 
-    def box(
-        self, x: tuple[float, float], y: tuple[float, float], style: str, title: str = ""
-    ) -> None:
+    def box(self, x: Pair, y: Pair, style: str) -> None:
         """A filled rectangle between values of the axes."""
         # Rounded before the size is taken, so that neighbours leave no gap.
         left, right = (round(self.px(end), 1) for end in x)
         bottom, top = (round(self.py(end), 1) for end in y)
-        inside = f"<title>{escape(title)}</title>" if title else ""
         self.add(
             f'<rect class="{style}" x="{_f(left)}" y="{_f(top)}" width="{_f(right - left)}" '
-            f'height="{_f(bottom - top)}">{inside}</rect>'
+            f'height="{_f(bottom - top)}"></rect>'
         )
 
     def __html__(self) -> str:
@@ -155,10 +144,10 @@ def ticks(low: float, high: float, most: int = 6) -> list[tuple[float, str]]:
     return [(v, _minus(f"{v:.{digits}f}" if digits < 6 else f"{v:.3g}")) for v in values]
 
 
-def shares(low: float = 0.0, high: float = 1.0, step: float = 0.2) -> list[tuple[float, str]]:
-    """Ticks for shares, in per cent."""
-    values = np.arange(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1) * step
-    return [(float(v), f"{100 * v:.0f} %") for v in values]
+def shares(high: float = 1.0, step: float = 0.2) -> list[tuple[float, str]]:
+    """Ticks for shares up to one of them, in per cent."""
+    values = [k * step for k in range(math.floor(high / step + 1e-9) + 1)]
+    return [(v, f"{100 * v:.0f} %") for v in values]
 
 
 def shortened(text: str, most: int) -> str:
@@ -170,12 +159,10 @@ def _minus(text: str) -> str:
     return text.replace("-", "−")
 
 
-def _wide(range_: tuple[float, float]) -> tuple[float, float]:
+def _wide(range_: Pair) -> Pair:
     """The range, a little wider if it is a point."""
     low, high = range_
-    if high != low:
-        return low, high
-    room = abs(low) / 2 or 1.0
+    room = (abs(low) / 2 or 1.0) if high == low else 0.0
     return low - room, high + room
 
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from sepgp.data.rows.base import BLOCK, Block, Rows, Wanted, cuts
-from sepgp.data.rows.files import name_of, reading
+from sepgp.data.rows.files import name_of, reading, same_columns
 from sepgp.errors import InvalidData
 
 PIECE = 4 * 2**20
@@ -38,12 +38,7 @@ class CSVRows(Rows):
             raise InvalidData(f"{self.name} has no rows; give a file that has some.")
         self._columns = wanted.among(self._headers[files[0]], files[0])
         for path in files:
-            for column in self._columns.all:
-                if column not in self._headers[path]:
-                    raise InvalidData(
-                        f"{path} has no column {column!r}, which {files[0]} has; give all files "
-                        "the same columns."
-                    )
+            same_columns(path, self._headers[path], files[0], self._columns.all)
         self.n_pieces = len(self._pieces)
         self._decimal_point, self._types = ".", self._infer(".")
         if self._delimiters[files[0]] != ",":

@@ -94,6 +94,14 @@ def name_of(files: Sequence[str]) -> str:
     return files[0] if len(files) == 1 else f"{files[0]} and {len(files) - 1} more"
 
 
+def same_columns(path: str, names: Sequence[str], first: str, expected: Sequence[str]) -> None:
+    """Refuse a file that lacks a column of the first file."""
+    for name in expected:
+        if name not in names:
+            fault = f"{path} has no column {name!r}, which {first} has"
+            raise InvalidData(f"{fault}; give all files the same columns.")
+
+
 @contextmanager
 def reading(path: str) -> Iterator[None]:
     """Say which file it is that cannot be read."""

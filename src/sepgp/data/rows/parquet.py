@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from sepgp.data.encoding import kind
 from sepgp.data.rows.base import BLOCK, Block, Rows, Wanted, cut_blocks
-from sepgp.data.rows.files import name_of, path_keys, reading
+from sepgp.data.rows.files import name_of, path_keys, reading, same_columns
 from sepgp.data.rows.table import without_views
 from sepgp.errors import InvalidData
 
@@ -99,12 +99,8 @@ def _same_kinds(
 
     Labels may be anything, and are compared when they are read.
     """
+    same_columns(path, schema.names, first, expected.names)
     for field in expected:
-        if field.name not in schema.names:
-            raise InvalidData(
-                f"{path} has no column {field.name!r}, which {first} has; give all files the same "
-                "columns."
-            )
         found = schema.field(field.name).type
         if field.name == target:
             continue
