@@ -11,50 +11,57 @@ from sepgp.cli.options import Model, Quiet, Rows, Target, Weight, readable
 from sepgp.errors import InvalidParameter
 
 if TYPE_CHECKING:
+    from sepgp.classifier import GPClassifier
     from sepgp.model import Model as Fitted
 
 Out = Annotated[Path, typer.Option(metavar="FILE", help="Where the model goes.")]
+Labels = Annotated[str, typer.Option(metavar="COLUMN", help="The column with the labels.")]
+Columns = Annotated[
+    str | None, typer.Option(metavar="A,B,…", help="Columns to learn from; all by default.")
+]
+Drop = Annotated[str | None, typer.Option(metavar="A,B,…", help="Columns not to learn from.")]
+Kernel = Annotated[
+    str, typer.Option(help="auto, rbf, matern12, matern32, matern52, or a sum: matern32+rbf.")
+]
+Balanced = Annotated[bool, typer.Option("--balanced", help="Weigh both classes alike.")]
+Validation = Annotated[
+    float,
+    typer.Option(
+        min=0.0,
+        max=0.9,
+        help="Share of rows held out to find the best model and evaluate it.",
+    ),
+]
+Checkpoint = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Where progress is kept until training is finished; OUT.ckpt if not given, and "
+        "nowhere for EP, whose state is large.",
+    ),
+]
+Resume = Annotated[
+    bool, typer.Option("--resume", help="Go on with the run that the checkpoint holds.")
+]
 
 
 def train(
     data: Rows,
-    target: Annotated[str, typer.Option(metavar="COLUMN", help="The column with the labels.")],
+    target: Labels,
     out: Out = Path("model.sepgp"),
-    columns: Annotated[
-        str | None, typer.Option(metavar="A,B,…", help="Columns to learn from; all by default.")
-    ] = None,
-    drop: Annotated[
-        str | None, typer.Option(metavar="A,B,…", help="Columns not to learn from.")
-    ] = None,
+    columns: Columns = None,
+    drop: Drop = None,
     weight: Weight = None,
     method: Annotated[str, typer.Option(help="sep, ep or adf.")] = "sep",
     inducing: Annotated[int, typer.Option(help="Number of inducing points.")] = 200,
-    kernel: Annotated[
-        str, typer.Option(help="auto, rbf, matern12, matern32, matern52, or a sum: matern32+rbf.")
-    ] = "auto",
+    kernel: Kernel = "auto",
     batch_size: Annotated[int | None, typer.Option(help="Rows per step.")] = None,
     steps: Annotated[int | None, typer.Option(help="Training steps.")] = None,
     time_budget: Annotated[float | None, typer.Option(help="Seconds for training.")] = None,
-    balanced: Annotated[bool, typer.Option("--balanced", help="Weigh both classes alike.")] = False,
-    validation: Annotated[
-        float,
-        typer.Option(
-            min=0.0,
-            max=0.9,
-            help="Share of the rows kept aside to find the best model and evaluate it.",
-        ),
-    ] = 0.1,
-    checkpoint: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Where progress is kept until training is finished; OUT.ckpt if not given, and "
-            "nowhere for EP, whose state is large.",
-        ),
-    ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the run that the checkpoint holds.")
-    ] = False,
+    balanced: Balanced = False,
+    validation: Validation = 0.1,
+    checkpoint: Checkpoint = None,
+    resume: Resume = False,
     seed: Annotated[int, typer.Option(help="Of everything that is random.")] = 0,
     quiet: Quiet = False,
 ) -> None:
@@ -69,20 +76,13 @@ def train(
     sepgp train loans.csv --target defaulted --out loans.sepgp --resume
     sepgp train "flights/*.parquet" --target late --time-budget 600 --validation 0.05
     """
-    from rich.console import Console
-    from rich.markup import escape
-
     from sepgp.classifier import GPClassifier
-    from sepgp.cli.evaluate import show
-    from sepgp.data.rows import open_rows
-    from sepgp.data.split import SplitRows
     from sepgp.inference.method import METHODS
     from sepgp.training.memory import keep_freed_memory
 
     options.check_out(out, data)
     keep_freed_memory()
-    large = method in METHODS and METHODS[method].per_row
-    if checkpoint is None and (resume or not large):
+    if checkpoint is None and (resume or method not in METHODS or not METHODS[method].per_row):
         checkpoint = Path(f"{out}.ckpt")
     if checkpoint is not None:
         options.refuse_inputs("--checkpoint", checkpoint, data, out)
@@ -101,26 +101,34 @@ def train(
         verbose=not quiet,
     )
     with readable(data) as path:
-        rows = open_rows(path, target, _listed(columns), weight)
-        if drop is not None:
-            rows = open_rows(path, target, _without(rows, _listed(drop) or []), weight)
-        console = Console(stderr=True, quiet=quiet)
-        with (
-            console.status(f"Reading {escape(rows.name)} ...") as status,
-            signals.stoppable(model, at_first_step=status.stop) as stopped,
-        ):
-            fitted = model.fit(rows).model_
-        model.save(out)
-        if checkpoint is not None and not stopped:
-            checkpoint.unlink()
-        if not quiet:
-            typer.echo(_summary(fitted, out), err=True)
-            if stopped:
-                typer.echo(_how_to_go_on(fitted, checkpoint), err=True)
-        if validation and signal.SIGTERM not in stopped:
-            held_out = SplitRows(rows, validation, fitted.seed, held_out=True)
-            chose = "" if fitted.best_iteration == fitted.iteration else ", which chose the step"
-            show(fitted, held_out, json=False, quiet=quiet, about=f" kept aside{chose}")
+        _train(model, _open(path, target, columns, drop, weight), out, quiet)
+
+
+def _train(model: "GPClassifier", rows: Any, out: Path, quiet: bool) -> None:
+    """Fit and save a model, say what came out, and evaluate it on the held-out rows."""
+    from rich.console import Console
+    from rich.markup import escape
+
+    from sepgp.cli.evaluate import show
+    from sepgp.data.split import SplitRows
+
+    checkpoint = None if model.checkpoint is None else Path(model.checkpoint)
+    with (
+        Console(stderr=True, quiet=quiet).status(f"Reading {escape(rows.name)} ...") as status,
+        signals.stoppable(model, at_first_step=status.stop) as stopped,
+    ):
+        fitted = model.fit(rows).model_
+    model.save(out)
+    if checkpoint is not None and not stopped:
+        checkpoint.unlink()
+    if not quiet:
+        typer.echo(_summary(fitted, out), err=True)
+        if stopped:
+            typer.echo(_how_to_go_on(fitted, checkpoint), err=True)
+    if model.validation_fraction and signal.SIGTERM not in stopped:
+        held_out = SplitRows(rows, model.validation_fraction, fitted.seed, held_out=True)
+        chose = "" if fitted.best_iteration == fitted.iteration else ", which chose the step"
+        show(fitted, held_out, json=False, quiet=quiet, about=f" kept aside{chose}")
     if stopped:
         raise typer.Exit(signals.code(stopped[0]))
 
@@ -191,6 +199,16 @@ def _check(checkpoint: Path, resume: bool) -> None:
         f"{checkpoint} holds a run that was not finished; add --resume to go on with it, or remove "
         "it to begin anew."
     )
+
+
+def _open(path: str, target: str, columns: str | None, drop: str | None, weight: str | None) -> Any:
+    """The rows of a path, with the columns that are chosen and without those that are dropped."""
+    from sepgp.data.rows import open_rows
+
+    rows = open_rows(path, target, _listed(columns), weight)
+    if drop is None:
+        return rows
+    return open_rows(path, target, _without(rows, _listed(drop) or []), weight)
 
 
 def _listed(names: str | None) -> list[str] | None:

@@ -88,7 +88,6 @@ def findings(
     block, of the sample, and 25 bytes per row. Cost: a prediction per row and about 150,000 more,
     and the intervals of the scores.
     """
-    known = columns(model)
     tally, totals, n_read = Tally.of(np.empty(0), np.empty(0, bool), np.empty(0)), np.zeros(2), 0
     sample = Sample(seed=0)
     seen: list[tuple[Floats, NDArray[np.bool_], Floats]] = []
@@ -120,19 +119,11 @@ def findings(
     log_p, y, weight = (np.concatenate(parts) for parts in zip(*seen, strict=True))
     drawn = sample.block()
     shares = relevance(model)
-    ranked = sorted(known, key=lambda column: -shares.get(column.name, 0.0))
-    background = np.arange(len(drawn))[:: max(1, len(drawn) // BACKGROUND)][:BACKGROUND]
-    behind, few_behind = drawn.take(background), drawn.take(background[::4])
-    grids = {c.position: grid(drawn.X, c) for c in ranked[: 4 * CURVES]}
-    moving = [c for c in ranked if len(grids.get(c.position, ())) > 1][:CURVES]
-    draws = draw(model, DRAWS)
-    map_ = None
-    if len(moving) > 1:
-        first, second, *_ = moving
-        map_ = decision_map(model, few_behind.X, few_behind.weight, first, second, drawn.X)
+    ranked = sorted(columns(model), key=lambda column: -shares.get(column.name, 0.0))
+    curves, map_ = _dependence(model, drawn, ranked)
     return Findings(
         source.name,
-        known,
+        columns(model),
         len(y),
         bool((weight != 1).any()),
         metrics(log_p, y, weight),
@@ -144,9 +135,24 @@ def findings(
         drawn,
         shares,
         ranked,
-        [curve(model, draws, behind.X, behind.weight, c, grids[c.position]) for c in moving],
+        curves,
         map_,
     )
+
+
+def _dependence(model: Model, drawn: Block, ranked: list[Column]) -> tuple[list[Curve], Map | None]:
+    """Curves of the first columns that have different values in a sample, and a map of two."""
+    background = np.arange(len(drawn))[:: max(1, len(drawn) // BACKGROUND)][:BACKGROUND]
+    behind, few_behind = drawn.take(background), drawn.take(background[::4])
+    grids = {c.position: grid(drawn.X, c) for c in ranked[: 4 * CURVES]}
+    moving = [c for c in ranked if len(grids.get(c.position, ())) > 1][:CURVES]
+    draws = draw(model, DRAWS)
+    map_ = None
+    if len(moving) > 1:
+        first, second, *_ = moving
+        map_ = decision_map(model, few_behind.X, few_behind.weight, first, second, drawn.X)
+    curves = [curve(model, draws, behind.X, behind.weight, c, grids[c.position]) for c in moving]
+    return curves, map_
 
 
 def _check_width(model: Model, source: Source, block: Block) -> None:
