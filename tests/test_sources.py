@@ -8,7 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from quick import assert_one_sentence
+from quick import assert_one_sentence, quick
+from sklearn.metrics import roc_auc_score
 from sources import (
     NAMES,
     REAL,
@@ -401,3 +402,18 @@ def test_warm_start_from_arrays_with_plain_sources(expected) -> None:
         with pytest.raises(InvalidData, match="other columns than the model to go on") as caught:
             fitted.fit(source, target=target)
         assert_one_sentence(str(caught.value))
+
+
+@pytest.mark.parametrize("hole", ["?", "-", "--", "None", "n.a.", "NA", "N/A", "null", ""])
+def test_one_sign_for_missing_made_text_of_a_column_of_numbers(hole, tmp_path) -> None:
+    """3 % of "?" in the column that tells the classes apart took the area from .99 to .51."""
+    random = np.random.default_rng(0)
+    x = random.normal(size=600)
+    y = (x + 0.1 * random.normal(size=600) > 0).astype(int)
+    shown = np.where(random.random(600) < 0.03, hole, np.round(x, 4).astype(str))
+    path = tmp_path / "rows.csv"
+    lines = [f"{a},{b:.4f},{c}" for a, b, c in zip(shown, random.normal(size=600), y, strict=True)]
+    path.write_text("informative,noise,y\n" + "\n".join(lines) + "\n")
+    model = quick(n_inducing=30, max_iter=40).fit(str(path), target="y")
+    assert dict(model.encoding_.kinds) == {"informative": "number", "noise": "number"}
+    assert roc_auc_score(y, np.concatenate(list(model.predict_proba(str(path))))[:, 1]) > 0.95

@@ -17,11 +17,16 @@ SECONDS, NANOSECONDS = pa.timestamp("s"), pa.timestamp("ns")
 """The types that Arrow finds for times."""
 
 
+MISSING = ("?", "-", "--", "None", "none", "n.a.")
+"""Values that are missing, beside those that Arrow takes for null. One of them must not make text
+of a column of numbers."""
+
+
 class CSVRows(Rows):
     """Rows of CSV files; a piece is a run of whole lines.
 
     Every file has a header line. Values may be quoted but not contain line ends; empty values and
-    those that Arrow takes for null, such as NA, are missing. Types are those of the beginning,
+    those that stand for nothing, such as NA and ?, are missing. Types are those of the beginning,
     the middle and the end of the first file. Where commas do not separate values, they may stand
     for decimal points.
     """
@@ -95,6 +100,7 @@ class CSVRows(Rows):
             convert = pa_csv.ConvertOptions(
                 column_types=types, strings_can_be_null=True, decimal_point=decimal_point
             )
+            convert.null_values = [*convert.null_values, *MISSING]
             convert.include_columns = self._columns.all
             return pa_csv.read_csv(pa.BufferReader(content), read, parse, convert)
 
