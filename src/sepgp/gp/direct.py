@@ -61,10 +61,10 @@ class Direct(FITC):
         """R⁻¹Kβ."""
         return q.cov @ (self.K @ q.mean)
 
-    def adjoint_Kmm(self, q: Posterior, cross: Tensor) -> Tensor:
-        """½(R⁻¹ + ββᵀ − K⁻¹) − sym[cross]."""
+    def adjoint_Kmm(self, q: Posterior, cross: Tensor, scale: float) -> Tensor:
+        """½(R⁻¹ + ββᵀ − K⁻¹) − scale sym[cross]."""
         dKmm = torch.addr(q.cov, q.mean, q.mean).sub_(self.K_inverse)
-        return dKmm.sub_(cross).sub_(cross.T).mul_(0.5)
+        return dKmm.sub_(cross, alpha=scale).sub_(cross.T, alpha=scale).mul_(0.5)
 
     def adjoint_Kmb(self, adjoint: Tensor) -> Tensor:
         """As it is."""

@@ -87,8 +87,8 @@ class FITC(ABC):
         """Σ P μ with the prior precision P of c: by how much μ grows with the sites. Cost O(m²)."""
 
     @abstractmethod
-    def adjoint_Kmm(self, q: Posterior, cross: Tensor) -> Tensor:
-        """½K⁻¹(Σ_u + μ_uμ_uᵀ − K)K⁻¹ − D sym[cross] Dᵀ: see `adjoint_rows`. Cost m² to 4m³."""
+    def adjoint_Kmm(self, q: Posterior, cross: Tensor, scale: float) -> Tensor:
+        """½K⁻¹(Σ_u + μ_uμ_uᵀ − K)K⁻¹ − scale D sym[cross] Dᵀ: see `adjoint_rows`. Cost to 4m³."""
 
     @abstractmethod
     def adjoint_Kmb(self, adjoint: Tensor) -> Tensor:

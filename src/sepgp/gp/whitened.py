@@ -57,9 +57,10 @@ class Whitened(FITC):
         """S·mean."""
         return q.cov @ q.mean
 
-    def adjoint_Kmm(self, q: Posterior, cross: Tensor) -> Tensor:
-        """L⁻ᵀ(½(S + μμᵀ − I) − sym[cross])L⁻¹. Cost 4m³."""
-        inner = torch.addr(q.cov, q.mean, q.mean).sub_(cross).sub_(cross.T).mul_(0.5)
+    def adjoint_Kmm(self, q: Posterior, cross: Tensor, scale: float) -> Tensor:
+        """L⁻ᵀ(½(S + μμᵀ − I) − scale sym[cross])L⁻¹. Cost 4m³."""
+        inner = torch.addr(q.cov, q.mean, q.mean)
+        inner.sub_(cross, alpha=scale).sub_(cross.T, alpha=scale).mul_(0.5)
         inner.diagonal().sub_(0.5)
         return self.L_inverse.T @ (inner @ self.L_inverse)
 

@@ -142,7 +142,7 @@ def log_evidence(prepared: Prepared, total: Sums) -> Tensor:
 
 def adjoint_Kmm(prepared: Prepared, total: Sums) -> Tensor:
     """∂ log Z_q/∂ Kmm, shape (m, m): the prior's part, and that of all n rows."""
-    return prepared.fitc.adjoint_Kmm(prepared.q, prepared.n / total.weight * total.cross)
+    return prepared.fitc.adjoint_Kmm(prepared.q, total.cross, prepared.n / total.weight)
 
 
 def finite(*tensors: Tensor) -> bool:

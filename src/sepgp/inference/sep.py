@@ -64,5 +64,7 @@ def log_removal(site: Natural, q: Posterior, cavity: Posterior) -> Tensor:
     derivative at the middle of the step from 1 to 1 − 1/n does not.
     """
     M, mean = site.Lambda, 0.5 * (q.mean + cavity.mean)
-    trace = 0.5 * (torch.sum(M * q.cov) + torch.sum(M * cavity.cov))
+    trace = torch.dot(M.reshape(-1), q.cov.T.reshape(-1))
+    if cavity.cov is not q.cov:
+        trace = 0.5 * (trace + torch.dot(M.reshape(-1), cavity.cov.T.reshape(-1)))
     return 0.5 * trace + 0.5 * (mean @ (M @ mean)) - site.b @ mean
