@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load as decode
-from safetensors.torch import save_file
+from safetensors.torch import save as encode
 from torch import Tensor
 
 from sepgp.data.batches import aligned
@@ -36,11 +36,10 @@ def write(path: str | os.PathLike[str], tensors: Mapping[str, Tensor], header: A
     # Copies, since tensors of one file must not share memory.
     copies = {name: tensor.detach().cpu().clone() for name, tensor in tensors.items()}
     text = json.dumps(header)
+    # Not by `save_file`, whose own temporary file nobody would remove if the process was killed.
+    content = encode(copies, {KEY: text, DIGEST: _digest(copies, text)})
     with replacing(path) as temporary:
-        try:
-            save_file(copies, temporary, {KEY: text, DIGEST: _digest(copies, text)})
-        except SafetensorError as error:  # for want of space, say
-            raise OSError(str(error)) from error
+        temporary.write_bytes(content)
 
 
 def read(

@@ -97,7 +97,7 @@ def fit_data(
         start = from_model(_same_task(previous, given))._replace(target=target, moments={})
     source = start.source(settings, data, seed)
     minibatch = source.batches_per_epoch > 1
-    copies = 1 if checkpoint is None else 2
+    copies = 1 if checkpoint is None else 3  # the state, what is written, and its bytes
     check_sites(METHODS[settings.method], source.n_rows, len(start.Z), minibatch, copies)
     engine = engine_of(settings, start)
     state = engine.init(len(start.Z), source.n_rows, minibatch)
