@@ -16,7 +16,6 @@ from helpers import (
     run,
 )
 
-from sepgp import GPClassifier
 from sepgp.gp.cholesky import JITTER
 from sepgp.gp.direct import direct
 from sepgp.gp.kernels import RBF
@@ -125,16 +124,3 @@ def test_cavity_and_removal_of_many_rows_are_those_of_the_plain_formulas(basis, 
     # The least n at which rounding times n is still below what is tested.
     plain = n * (exact.log_norm - fitc.posterior(site).log_norm)
     assert_close(near.log_removal, plain, rtol=1e-7 if n < 1e5 else 1e-5, atol=0.0)
-
-
-def test_float32_on_a_million_rows_of_one_feature_rejected_steps() -> None:
-    random = np.random.default_rng(0)
-    X = random.normal(size=(4000, 1))
-    y = np.sin(3 * X[:, 0]) + 0.7 * random.normal(size=4000) > 0
-    model = GPClassifier(
-        kernel="rbf", n_inducing=100, batch_size=2000, max_iter=15, dtype="float32", random_state=0
-    ).fit(X, y, sample_weight=np.full(4000, 250.0))
-    assert not model.history_["rejected"].any()
-    per_row = model.history_["log_evidence"] / 1e6
-    assert (per_row > -0.75).all()
-    assert (per_row < -0.3).all()
