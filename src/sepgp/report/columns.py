@@ -12,6 +12,8 @@ from sepgp.model import Model
 
 Rows: TypeAlias = Any
 """Rows as sources give them: tables whose columns are `canonical`, or arrays."""
+Value: TypeAlias = float | str | None
+"""A number, microseconds since 1970 or a text; None is a missing value."""
 
 
 class Column(NamedTuple):
@@ -21,20 +23,19 @@ class Column(NamedTuple):
     kind: str
     """What it holds: "number", "time" or "text"."""
     position: int
-    n_features: int
-    """How many features its encoding has."""
     missing: bool
     """Whether values were missing in training, so that being missing is a feature."""
 
 
 def columns(model: Model) -> list[Column]:
     """The columns of a fitted model, in the order of its rows."""
-    encoding = model.schema.encoding
-    missing = [False] * model.schema.n_columns
-    if encoding is not None:
-        missing = [encoder.missing for encoder in encoding.encoders]
-    described = zip(model.schema.columns, missing, strict=True)
-    return [Column(name, kind, i, size, m) for i, ((name, kind, size), m) in enumerate(described)]
+    schema = model.schema
+    encoders = [None] * schema.n_columns if schema.encoding is None else schema.encoding.encoders
+    described = enumerate(zip(schema.columns, encoders, strict=True))
+    return [
+        Column(name, kind, i, encoder is not None and encoder.missing)
+        for i, ((name, kind, _), encoder) in described
+    ]
 
 
 def values(X: Rows, column: Column) -> Floats:
@@ -58,38 +59,37 @@ def levels(X: Rows, column: Column, most: int) -> list[str | None]:
     return [value for _, value in ordered[:most]]
 
 
-def replaced(X: Rows, column: Column, value: float | str | None) -> Rows:
+def replaced(X: Rows, column: Column, value: Value) -> Rows:
     """The same rows with one value in all of a column; None makes it missing."""
     if not isinstance(X, pa.Table):
         other = np.array(X, np.float64)
         other[:, column.position] = value
         return other
-    if column.kind == "text":
-        constant = pa.repeat(pa.scalar(value, pa.large_string()), len(X))
-    elif column.kind == "time":
-        stored = pa.scalar(None if value is None else round(float(value)), pa.int64())
-        constant = pa.repeat(stored, len(X)).cast(pa.timestamp("us"))
-    else:
-        constant = pa.repeat(pa.scalar(value, pa.float64()), len(X))
+    types = {"text": pa.large_string(), "time": pa.timestamp("us"), "number": pa.float64()}
+    if column.kind == "time" and value is not None:
+        value = round(float(value))
+    constant = pa.repeat(pa.scalar(value, types[column.kind]), len(X))
     return X.set_column(column.position, X.column_names[column.position], constant)
 
 
 def shown(X: Rows, row: int, column: Column) -> str:
-    """A value as people read it."""
+    """A value of a row as people read it."""
     if column.kind == "text":
-        value = X.column(column.position)[row].as_py()
-        return "missing" if value is None else str(value)
-    if isinstance(X, pa.Table):
-        X = X.slice(row, 1)
-        row = 0
-    value = values(X, column)[row]
-    return moment(value) if column.kind == "time" else number(value)
+        return said(column, X.column(column.position)[row].as_py())
+    return said(column, values(X[row : row + 1], column)[0])
+
+
+def said(column: Column, value: Value) -> str:
+    """A value of a column as people read it."""
+    if value is None or value != value:
+        return "missing"
+    if column.kind == "text":
+        return str(value)
+    return moment(float(value)) if column.kind == "time" else number(float(value))
 
 
 def moment(microseconds: float) -> str:
     """A time since 1970 as date, hour and minute, or as a date if it is midnight."""
-    if microseconds != microseconds:
-        return "missing"
     text_ = str(np.datetime64(int(microseconds), "us").astype("datetime64[m]"))
     return text_.replace("T", " ").removesuffix(" 00:00")
 
@@ -103,8 +103,4 @@ def number(value: float) -> str:
     """A number with four digits that count, or all digits if it is whole."""
     if value != value:
         return "missing"
-    if value == round(value) and abs(value) < 1e9:
-        return f"{value:,.0f}" if abs(value) >= 1e4 else f"{value:.0f}"
-    if 1e4 <= abs(value) < 1e9:
-        return f"{value:,.0f}"
-    return f"{value:.4g}"
+    return f"{value:,.0f}" if 1e4 <= abs(value) < 1e9 else f"{value:.4g}"

@@ -7,7 +7,7 @@ import numpy as np
 from sepgp.data.rows.base import joined
 from sepgp.data.scaling import Floats
 from sepgp.model import Model
-from sepgp.report.columns import Column, Rows, levels, replaced, values
+from sepgp.report.columns import Column, Rows, Value, levels, replaced, values
 from sepgp.report.posterior import Draws, probabilities, unlearned
 
 POINTS = {"number": 25, "time": 60}
@@ -19,15 +19,13 @@ CELLS = 32
 DRAWS = 200
 """Functions from the posterior that a band is made of."""
 
-Value = float | str | None
-
 
 class Curve(NamedTuple):
     """The probability of the second class at each value of a column, averaged over rows."""
 
     column: Column
     values: list[Value]
-    """Numbers, microseconds since 1970 or texts; None is a missing value, and comes last."""
+    """In ascending order, or texts from the most frequent down; what is missing comes last."""
     p: Floats
     low: Floats
     """Lower end of the 90 % interval that the posterior gives to the average."""
@@ -54,18 +52,12 @@ def grid(X: Rows, column: Column, even: int | None = None) -> list[Value]:
     if column.kind == "text":
         return list(levels(X, column, LEVELS))
     known = values(X, column)
-    known = known[~np.isnan(known)]
-    if not len(known):
-        return []
-    distinct = np.unique(known)
-    if len(distinct) <= LEVELS:
-        chosen = distinct
-    elif even is not None:
-        low, high = np.quantile(known, [0.02, 0.98])
+    chosen = np.unique(known[~np.isnan(known)])
+    if len(chosen) > LEVELS and even is not None:
+        low, high = np.nanquantile(known, [0.02, 0.98])
         chosen = np.linspace(low, high, even)
-    else:
-        at = np.linspace(0.02, 0.98, POINTS[column.kind])
-        chosen = np.unique(np.quantile(known, at))
+    elif len(chosen) > LEVELS:
+        chosen = np.nanquantile(known, np.linspace(0.02, 0.98, POINTS[column.kind]))
     return [float(value) for value in np.unique(chosen)]
 
 
@@ -90,7 +82,7 @@ def decision_map(model: Model, X: Rows, weight: Floats, x: Column, y: Column, sa
     """The mean over weighted rows X at each pair of values, chosen by a larger sample."""
     share = weight / weight.sum()
     xs, ys = (grid(sample, column, CELLS) for column in (x, y))
-    p, left = np.empty((len(ys), len(xs))), np.empty((len(ys), len(xs)))
+    p, left = np.empty((2, len(ys), len(xs)))
     for row, value in enumerate(ys):
         fixed = replaced(X, y, value)
         rows = joined([replaced(fixed, x, v) for v in xs])

@@ -1,5 +1,6 @@
 """The figures of the report, each as an SVG drawing."""
 
+import math
 from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
@@ -9,9 +10,9 @@ from numpy.typing import NDArray
 
 from sepgp.data.scaling import Floats
 from sepgp.evaluation.tally import Tally
-from sepgp.report.columns import Column, Rows, count, moment, number, values
-from sepgp.report.dependence import Curve, Map, Value
-from sepgp.report.svg import Plot, shares, shortened, ticks
+from sepgp.report.columns import Column, Rows, Value, count, moment, number, said, values
+from sepgp.report.dependence import Curve, Map
+from sepgp.report.svg import Pair, Plot, shares, shortened, ticks
 
 MOST_POINTS = 300
 """Of a line."""
@@ -37,9 +38,9 @@ def learning_curve(history: Mapping[str, NDArray[Any]], n_rows: float) -> Plot:
     low, high = np.quantile(evidence, [0.03, 1.0]) if len(steps) else (0.0, 1.0)
     room = 0.05 * (high - low)
     x, y = (0.0, steps[-1] if len(steps) else 1.0), (low - room, high + room)
-    plot = Plot(x, y, "Log evidence per row against training steps", left=64)
+    plot = Plot(x, y, "Log evidence per row against training steps", (380, 270), 64)
     plot.axes("step of training", "log evidence per row")
-    few = _thinned(len(steps))
+    few = np.unique(np.linspace(0, len(steps) - 1, min(len(steps), MOST_POINTS)).astype(int))
     plot.line(zip(steps[few], np.clip(evidence, *plot.y)[few], strict=True), "faint")
     few = few[smooth[few] >= plot.y[0]]  # the first steps are far below
     plot.line(zip(steps[few], smooth[few], strict=True), "second")
@@ -63,8 +64,7 @@ def roc(tally: Tally) -> Plot:
     """True against false positive rate."""
     plot = _unit_square("ROC curve", "false positive rate", "true positive rate", 0, 1)
     if all(tally.totals):
-        plot.line(_thin_line(*tally.roc()), "second")
-        plot.add(_marker(plot, "roc"))
+        _line_with_ring(plot, *tally.roc(), "at-roc")
     return plot
 
 
@@ -76,8 +76,7 @@ def precision_recall(tally: Tally) -> Plot:
     if second:
         recall, precision = tally.precision_recall()
         seen = recall >= FIRST_RECALL
-        plot.line(_thin_line(recall[seen], precision[seen]), "second")
-        plot.add(_marker(plot, "pr"))
+        _line_with_ring(plot, recall[seen], precision[seen], "at-pr")
     return plot
 
 
@@ -89,71 +88,78 @@ def _unit_square(label: str, xlabel: str, ylabel: str, begin: float, end: float)
     return plot
 
 
+def _line_with_ring(plot: Plot, x: Floats, y: Floats, name: str) -> None:
+    """A line of at most about `MOST_POINTS` points, and a ring that the page's script moves."""
+    cells = np.round(np.column_stack([x, y]) * MOST_POINTS / 2)
+    seen = np.append(True, np.diff(cells, axis=0).any(1))
+    seen[-1] = True
+    plot.line(zip(x[seen], y[seen], strict=True), "second")
+    plot.add(f'<circle id="{name}" class="marker" cx="-9" cy="-9" r="6" {plot.sides}/>')
+
+
 def histogram(tally: Tally, classes: tuple[str, str]) -> Plot:
     """How often each probability is stated: the second class upwards, the first downwards."""
     first, second = tally.histogram(HISTOGRAM) / tally.total
     highest = 1.08 * max(first.max(), second.max())
     plot = Plot((0, 1), (-highest, highest), "Histogram of probabilities", (380, 210), 54)
-    yticks = [(v, name.lstrip("-")) for v, name in _percent(ticks(-highest, highest, 5))]
+    yticks = [(v, f"{100 * abs(v):g} %") for v, _ in ticks(-highest, highest, 5)]
     plot.axes("stated probability", "share of rows", shares(), yticks)
-    for k in range(HISTOGRAM):
+    for k, (down, up) in enumerate(zip(first, second, strict=True)):
         x = (k + 0.08) / HISTOGRAM, (k + 0.92) / HISTOGRAM
-        if second[k]:
-            plot.box(x, (0, second[k]), "second fill")
-        if first[k]:
-            plot.box(x, (-first[k], 0), "first fill")
+        if up:
+            plot.box(x, (0, up), "second fill")
+        if down:
+            plot.box(x, (-down, 0), "first fill")
     plot.line([(0, 0), (1, 0)], "zero")
-    plot.add(
-        f'<path id="cut" class="cut" d="M{plot.px(0.5):.1f} {plot.top}V{plot.bottom}" '
-        f'data-left="{plot.left}" data-right="{plot.right}"/>'
-    )
+    middle = f"M{plot.px(0.5):.1f} {plot.top}V{plot.bottom}"
+    plot.add(f'<path id="cut" class="cut" d="{middle}" {plot.sides}/>')
     plot.text(plot.right, plot.top + 10, shortened(classes[1], 30), "key second", "end")
     plot.text(plot.right, plot.bottom - 5, shortened(classes[0], 30), "key first", "end")
     return plot
 
 
-def dependence(curve: Curve, top: float) -> Plot:
-    """The curve of one column with its band."""
-    size, left = (280, 190), 42
-    if curve.column.kind == "text":
-        return _levels(curve, top, size)
-    missing = [i for i, value in enumerate(curve.values) if value is None]
+def dependences(curves: list[Curve]) -> list[Plot]:
+    """The curves of columns with their bands, all to the same scale."""
+    highest = max((float(curve.high.max()) for curve in curves), default=0.0)
+    top = next(top for top in (0.1, 0.2, 0.3, 0.5, 0.75, 1.0) if highest <= top)
+    return [(_levels if c.column.kind == "text" else _dependence)(c, top) for c in curves]
+
+
+def _dependence(curve: Curve, top: float) -> Plot:
+    """A line over numbers or times; what is missing stands beside it."""
     xs = [float(value) for value in curve.values if value is not None]
-    present = list(range(len(xs)))  # what is missing comes last
+    missing = list(range(len(xs), len(curve.values)))
     name = shortened(curve.column.name, 34)
     low, high = xs[0], xs[-1]
     room = (high - low) * (0.26 if missing else 0.0)
-    plot = Plot((low, high + room), (0, top), f"Dependence on {name}", size, left, 38)
-    last = high
-    if missing and curve.column.kind == "time":  # a date at the end would run into "missing"
-        last = low + 0.72 * (high - low)
-    xticks = _value_ticks(curve.column, low, last)
+    plot = Plot((low, high + room), (0, top), f"Dependence on {name}", (280, 190), 42, 38)
     if len(xs) <= 4 and curve.column.kind == "number":
         xticks = [(x, number(x)) for x in xs]
+    else:  # a date at the end would run into "missing"
+        whole = not missing or curve.column.kind != "time"
+        xticks = _value_ticks(curve.column, low, high if whole else low + 0.72 * (high - low))
     plot.axes(name, "", xticks, shares(top, _share_step(top)))
     if len(xs) > 1:
-        upper, lower = (zip(xs, e[present], strict=True) for e in (curve.high, curve.low))
-        plot.area(upper, lower, "band")
-    plot.line(zip(xs, curve.p[present], strict=True), "second")
+        plot.area(zip(xs, curve.high, strict=False), zip(xs, curve.low, strict=False), "band")
+    plot.line(zip(xs, curve.p, strict=False), "second")
     if len(xs) <= 12:
-        for x, i in zip(xs, present, strict=True):
+        for i, x in enumerate(xs):
             plot.dot(x, curve.p[i], "second fill", 2.5, _says(curve, i))
     for i in missing:
         x = high + 0.6 * room
         plot.line([(x, curve.low[i]), (x, curve.high[i])], "error")
         plot.dot(x, curve.p[i], "second fill", 3.5, _says(curve, i))
-        plot.text(plot.px(x), plot.bottom + 15, "missing", anchor="middle")
+        plot.text(plot.px(x), plot.bottom + 15, "missing")
     return plot
 
 
-def _levels(curve: Curve, top: float, size: tuple[int, int]) -> Plot:
+def _levels(curve: Curve, top: float) -> Plot:
     """One line per text, from the most frequent down."""
     n = len(curve.values)
-    height = max(size[1], 18 * n + 60)
     name = shortened(curve.column.name, 34)
-    plot = Plot((0, top), (n - 0.4, -0.6), f"Dependence on {name}", (size[0], height), 108, 38)
-    names = ["missing" if v is None else shortened(str(v), 14) for v in curve.values]
-    yticks = [(float(i), text) for i, text in enumerate(names)]
+    size = (280, max(190, 18 * n + 60))
+    plot = Plot((0, top), (n - 0.4, -0.6), f"Dependence on {name}", size, 108, 38)
+    yticks = [(float(i), _level(curve.column, v)) for i, v in enumerate(curve.values)]
     plot.axes(name, "", shares(top, 2 * _share_step(top)), yticks)
     for i in range(n):
         plot.line([(curve.low[i], i), (curve.high[i], i)], "error wide")
@@ -161,107 +167,74 @@ def _levels(curve: Curve, top: float, size: tuple[int, int]) -> Plot:
     return plot
 
 
-def decision_map(found: Map, which: str, X: Rows, y: NDArray[np.bool_]) -> Plot:
-    """The plane of two columns: the probability, or how little was learned there."""
-    amount, (low, high) = (found.p, (0.0, 1.0)) if which == "p" else unlearned(found)
-    x_edges, y_edges = _edges(found.x, found.xs), _edges(found.y, found.ys)
-    names = [shortened(column.name, 40) for column in (found.x, found.y)]
-    left = {"text": 102, "time": 84, "number": 58}[found.y.kind]
-    bottom = 84 if found.x.kind == "text" else 40
-    label = f"Map of {names[0]} and {names[1]}"
+def decision_map(found: Map, amount: Floats, scale: Pair, style: str) -> Plot:
+    """The plane of two columns with an amount, shape (ys, xs), in shades between two numbers."""
+    x, y = found.x, found.y
+    x_edges, y_edges = _edges(x, found.xs), _edges(y, found.ys)
+    names = [shortened(column.name, 40) for column in (x, y)]
+    left = {"text": 102, "time": 84, "number": 58}[y.kind]
+    bottom = 84 if x.kind == "text" else 40
     ends = (x_edges[0], x_edges[-1]), (y_edges[0], y_edges[-1])
-    plot = Plot(*ends, label, (380, 300 + bottom), left, bottom)
+    plot = Plot(*ends, f"Map of {names[0]} and {names[1]}", (380, 300 + bottom), left, bottom)
+    xticks = [] if x.kind == "text" else _value_ticks(x, *plot.x, most=5)
+    if y.kind == "text":
+        plot.axes(names[0], "", xticks, [(i, _level(y, v)) for i, v in enumerate(found.ys)])
+    else:
+        plot.axes(names[0], names[1], xticks, _value_ticks(y, *plot.y, most=5))
+    if x.kind == "text":
+        for i, value in enumerate(found.xs):
+            plot.text(plot.px(i) + 4, plot.bottom + 10, _level(x, value), anchor="end", turn=-40)
+    low, high = scale
     shades = np.clip((amount - low) / (high - low) * SHADES, 0, SHADES - 1).astype(int)
-    style = "d" if which == "p" else "s"
-    for j, row in enumerate(shades):
+    for row, band in zip(shades, pairwise(y_edges), strict=True):
         # Neighbours of one shade are one box.
         for begin, end in pairwise([0, *(np.flatnonzero(np.diff(row)) + 1), len(row)]):
-            x = float(x_edges[begin]), float(x_edges[end])
-            plot.box(x, (float(y_edges[j]), float(y_edges[j + 1])), f"cell {style}{row[begin]}")
-    text_x = found.x.kind == "text"
-    xticks = [] if text_x else _value_ticks(found.x, *plot.x, most=5)
-    yticks = [(float(i), _level(v)) for i, v in enumerate(found.ys)]
-    if found.y.kind != "text":
-        yticks = _value_ticks(found.y, *plot.y, most=5)
-    plot.axes(names[0], names[1] if found.y.kind != "text" else "", xticks, yticks, lines=False)
-    if text_x:
-        for i, value in enumerate(found.xs):
-            place, level = plot.px(i) + 4, plot.bottom + 10
-            turn = f' transform="rotate(-40 {place:.1f} {level})"'
-            plot.text(place, level, _level(value), anchor="end", more=turn)
-    if which == "p" and "text" not in (found.x.kind, found.y.kind):
-        _dots(plot, found, X, y)
+            plot.box((x_edges[begin], x_edges[end]), band, f"cell {style}{row[begin]}")
     return plot
 
 
-def unlearned(found: Map) -> tuple[Floats, tuple[float, float]]:
-    """How little was learned at each place of the map, and round numbers around it."""
-    low = np.floor(10 * found.unlearned.min()) / 10
-    high = np.ceil(10 * found.unlearned.max()) / 10
-    return found.unlearned, (float(low), float(max(high, low + 0.1)))
+def with_rows(plot: Plot, found: Map, X: Rows, second: NDArray[np.bool_]) -> Plot:
+    """The map with some of the rows in the colours of their classes, where there is no text."""
+    if "text" in (found.x.kind, found.y.kind):
+        return plot
+    step = max(1, len(second) // DOTS)
+    x, y, second = values(X, found.x)[::step], values(X, found.y)[::step], second[::step]
+    inside = (x >= plot.x[0]) & (x <= plot.x[1]) & (y >= plot.y[0]) & (y <= plot.y[1])
+    for i in np.flatnonzero(inside):
+        plot.dot(x[i], y[i], f"row {'second' if second[i] else 'first'} fill", 2.2)
+    return plot
 
 
-def _dots(plot: Plot, found: Map, X: Rows, y: NDArray[np.bool_]) -> None:
-    step = max(1, len(y) // DOTS)
-    places = np.column_stack([values(X, found.x), values(X, found.y)])[::step]
-    low, high = np.array([plot.x, plot.y]).T
-    for (x_, y_), second in zip(places, y[::step], strict=True):
-        if low[0] <= x_ <= high[0] and low[1] <= y_ <= high[1]:
-            plot.dot(x_, y_, f"row {'second' if second else 'first'} fill", 2.2)
+def round_ends(amount: Floats) -> Pair:
+    """Tenths around all of some shares, for the scale of a map."""
+    low, high = math.floor(10 * amount.min()) / 10, math.ceil(10 * amount.max()) / 10
+    return low, max(high, low + 0.1)
 
 
 def _edges(column: Column, at: list[Value]) -> Floats:
     """The borders of cells around values."""
     if column.kind == "text":
         return np.arange(len(at) + 1, dtype=np.float64) - 0.5
-    known = np.array([float(v) for v in at if v is not None])
+    known = np.array(at, np.float64)
     middle = (known[1:] + known[:-1]) / 2
-    first, last = known[0] - (middle[0] - known[0]), known[-1] + (known[-1] - middle[-1])
-    return np.concatenate([[first], middle, [last]])
+    return np.array([2 * known[0] - middle[0], *middle, 2 * known[-1] - middle[-1]])
 
 
-def _level(value: Value) -> str:
-    return "missing" if value is None else shortened(str(value), 13)
+def _level(column: Column, value: Value) -> str:
+    return shortened(said(column, value), 14)
 
 
 def _says(curve: Curve, i: int) -> str:
-    value = curve.values[i]
-    if value is None:
-        value = "missing"
-    elif isinstance(value, float):
-        value = moment(value) if curve.column.kind == "time" else number(value)
-    return f"{value}: {curve.p[i]:.1%} ({curve.low[i]:.1%} to {curve.high[i]:.1%})"
+    interval = f"{curve.low[i]:.1%} to {curve.high[i]:.1%}"
+    return f"{said(curve.column, curve.values[i])}: {curve.p[i]:.1%} ({interval})"
 
 
 def _value_ticks(column: Column, low: float, high: float, most: int = 4) -> list[tuple[float, str]]:
     if column.kind != "time":
         return ticks(low, high, most) if high > low else [(low, number(low))]
-    places = np.linspace(low, high, 3)
-    return [(float(v), moment(v)[:10]) for v in (places[:: 2 if most < 5 else 1])]
-
-
-def _percent(places: list[tuple[float, str]]) -> list[tuple[float, str]]:
-    return [(v, f"{100 * v:g} %") for v, _ in places]
+    places = np.linspace(low, high, 2 if most < 5 else 3)
+    return [(float(v), moment(v)[:10]) for v in places]
 
 
 def _share_step(top: float) -> float:
     return 0.25 if top > 0.3 else 0.1 if top > 0.1 else 0.05
-
-
-def _marker(plot: Plot, name: str) -> str:
-    """A ring that the page's script moves to where the threshold is."""
-    places = {"left": plot.left, "right": plot.right, "top": plot.top, "bottom": plot.bottom}
-    data = "".join(f' data-{side}="{place}"' for side, place in places.items())
-    return f'<circle id="at-{name}" class="marker" cx="-9" cy="-9" r="6"{data}/>'
-
-
-def _thinned(n: int) -> NDArray[np.int_]:
-    return np.unique(np.linspace(0, n - 1, min(n, MOST_POINTS)).astype(int))
-
-
-def _thin_line(x: Floats, y: Floats) -> list[tuple[float, float]]:
-    """A line without points that cannot be seen: at most about `MOST_POINTS` of them."""
-    cells = np.round(np.column_stack([x, y]) * MOST_POINTS / 2)
-    kept = np.append(True, np.diff(cells, axis=0).any(1))
-    kept[-1] = True
-    return list(zip(x[kept].tolist(), y[kept].tolist(), strict=True))

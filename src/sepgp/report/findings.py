@@ -57,7 +57,6 @@ class Findings(NamedTuple):
 
     name: str
     """Of the data."""
-    columns: list[Column]
     n_rows: int
     """Of positive weight."""
     weighted: bool
@@ -101,6 +100,7 @@ def findings(
         if len(numbers) < len(block):
             block = block.take(np.flatnonzero(block.weight > 0))
         y, weight = second_class(model.classes, block.y, source.name), block.weight
+        block = Block(block.X, y, weight)
         _check_width(model, source, block)
         mean, variance = model.latent(block.X)
         p = model.likelihood.probabilities(mean, variance)[:, 1]
@@ -123,7 +123,6 @@ def findings(
     curves, map_ = _dependence(model, drawn, ranked)
     return Findings(
         source.name,
-        columns(model),
         len(y),
         bool((weight != 1).any()),
         metrics(log_p, y, weight),

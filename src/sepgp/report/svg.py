@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable, Sequence
 from html import escape
 
+Size = tuple[int, int]
 Pair = tuple[float, float]
 Points = Iterable[Pair]
 Ticks = Sequence[tuple[float, str]] | None
@@ -18,13 +19,7 @@ class Plot:
     """
 
     def __init__(
-        self,
-        x: Pair,
-        y: Pair,
-        label: str,
-        size: tuple[int, int] = (380, 270),
-        left: int = 46,
-        bottom: int = 40,
+        self, x: Pair, y: Pair, label: str, size: Size, left: int = 46, bottom: int = 40
     ) -> None:
         self.x, self.y = _wide(x), _wide(y)
         self._label, self._size = label, size
@@ -42,18 +37,17 @@ class Plot:
         low, high = self.y
         return self.bottom - (y - low) / (high - low) * (self.bottom - self.top)
 
+    @property
+    def sides(self) -> str:
+        """Where the axes lie, as attributes for the page's script."""
+        places = {"left": self.left, "right": self.right, "top": self.top, "bottom": self.bottom}
+        return " ".join(f'data-{side}="{place}"' for side, place in places.items())
+
     def add(self, markup: str) -> None:
         """Draw SVG as it is."""
         self._parts.append(markup)
 
-    def axes(
-        self,
-        xlabel: str,
-        ylabel: str,
-        xticks: Ticks = None,
-        yticks: Ticks = None,
-        lines: bool = True,
-    ) -> None:
+    def axes(self, xlabel: str, ylabel: str, xticks: Ticks = None, yticks: Ticks = None) -> None:
         """Ticks, their labels and thin lines across."""
         for value, name in ticks(*self.x) if xticks is None else xticks:
             x = self.px(value)
@@ -65,30 +59,21 @@ class Plot:
             self.text(x + shift, self.bottom + 15, name, anchor=anchor)
         for value, name in ticks(*self.y) if yticks is None else yticks:
             y = self.py(value)
-            if lines:
-                self.add(f'<path class="grid" d="M{self.left} {_f(y)}H{self.right}"/>')
+            self.add(f'<path class="grid" d="M{self.left} {_f(y)}H{self.right}"/>')
             self.text(self.left - 6, y + 4, name, anchor="end")
         self.add(f'<path class="axis" d="M{self.left} {self.bottom}H{self.right}"/>')
-        self.text((self.left + self.right) / 2, self._size[1] - 6, xlabel, "label", "middle")
-        if ylabel:
-            y = (self.top + self.bottom) / 2
-            turn = f' transform="rotate(-90 11 {_f(y)})"'
-            self.text(11, y, ylabel, "label", "middle", turn)
+        self.text((self.left + self.right) / 2, self._size[1] - 6, xlabel)
+        self.text(11, (self.top + self.bottom) / 2, ylabel, turn=-90)
 
     def text(
-        self,
-        x: float,
-        y: float,
-        text: str,
-        style: str = "tick",
-        anchor: str = "start",
-        more: str = "",
+        self, x: float, y: float, text: str, style: str = "", anchor: str = "middle", turn: int = 0
     ) -> None:
-        """Write text at a place in pixels."""
-        self.add(
-            f'<text class="{style}" x="{_f(x)}" y="{_f(y)}" text-anchor="{anchor}"{more}>'
-            f"{escape(text)}</text>"
-        )
+        """Write text at a place in pixels, turned by so many degrees."""
+        place = f'x="{_f(x)}" y="{_f(y)}" text-anchor="{anchor}"'
+        if turn:
+            place += f' transform="rotate({turn} {_f(x)} {_f(y)})"'
+        if text:
+            self.add(f'<text class="{style}" {place}>{escape(text)}</text>')
 
     def line(self, points: Points, style: str) -> None:
         """A line through points."""
@@ -106,10 +91,8 @@ class Plot:
     def dot(self, x: float, y: float, style: str, radius: float = 3.5, title: str = "") -> None:
         """A dot, with words for the pointer that rests on it."""
         inside = f"<title>{escape(title)}</title>" if title else ""
-        self.add(
-            f'<circle class="{style}" cx="{_f(self.px(x))}" cy="{_f(self.py(y))}" r="{radius}">'
-            f"{inside}</circle>"
-        )
+        place = f'cx="{_f(self.px(x))}" cy="{_f(self.py(y))}"'
+        self.add(f'<circle class="{style}" {place} r="{radius}">{inside}</circle>')
 
     def box(self, x: Pair, y: Pair, style: str) -> None:
         """A filled rectangle between values of the axes."""
