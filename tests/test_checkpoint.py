@@ -63,8 +63,8 @@ SETTINGS = {
     "float32": {"dtype": "float32", "batch_size": 50},
     "kernel held": {"learn_kernel": False},
     "inducing points held": {"learn_inducing": False, "inducing": "random"},
-    "rows kept aside": {"validation_fraction": 0.3, "batch_size": 30},
-    "rows kept aside from EP": {"validation_fraction": 0.3, "batch_size": 30, "method": "ep"},
+    "held-out rows": {"validation_fraction": 0.3, "batch_size": 30},
+    "held-out rows with EP": {"validation_fraction": 0.3, "batch_size": 30, "method": "ep"},
 }
 
 

@@ -157,7 +157,7 @@ def test_out_is_a_file(capsys, tmp_path):
 def tiny(monkeypatch):
     """Table 1 with two sets, two splits, three iterations, and m = 15 % alone."""
     grid = [
-        cell._replace(arguments=cell.arguments | {"iterations": 3})
+        cell._replace(arguments=cell.arguments | {"max_iter": 3})
         for cell in table1.cells(quick=True)
         if cell.arguments["share"] == 15 and cell.arguments["name"] in ("crabs", "heart")
     ]

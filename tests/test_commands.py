@@ -253,16 +253,16 @@ def test_progress_lines_have_the_validation_nll(folder, tmp_path) -> None:
     assert line.endswith(f"validation NLL {history[-1]:.4f}")
 
 
-def test_the_rows_kept_aside_are_those_evaluated(folder, tmp_path) -> None:
+def test_the_held_out_rows_are_those_evaluated(folder, tmp_path) -> None:
     done = run(*train(folder, tmp_path, "--steps", 60, "--validation", 0.3))
     assert done.returncode == 0, done.stderr
     best = np.nanmin(sepgp.load(tmp_path / "m.sepgp").history_["validation_nll"])
     (row,) = [line for line in done.stdout.splitlines() if "log-likelihood" in line]
     assert f" {best:.4f} " in row
-    assert re.match(r"1\d\d rows of \S*loans.csv kept aside", done.stdout)
+    assert re.match(r"1\d\d held-out rows of \S*loans.csv", done.stdout)
 
 
-def test_without_validation_nothing_is_kept_aside(folder, tmp_path) -> None:
+def test_without_validation_nothing_is_held_out(folder, tmp_path) -> None:
     done = run(*train(folder, tmp_path, "--steps", 5, "--validation", 0))
     assert done.returncode == 0, done.stderr
     assert done.stdout == ""
@@ -304,9 +304,9 @@ MISTAKES = {
     "a table without a column": (["predict", "m.sepgp", "short.csv"], "no column 'income'"),
     "unknown labels": (["evaluate", "m.sepgp", "odd.csv"], "label 'maybe'"),
     "a model for a table": (["train", "m.sepgp", "--target", "y"], "m.sepgp"),
-    "too few rows to keep some aside": (
+    "too few rows to hold some out": (
         ["train", "few.csv", "--target", "defaulted", "--validation", "0.01"],
-        "--validation=0.01 keeps no row of few.csv aside",
+        "--validation=0.01 holds out no row of few.csv",
     ),
     "nothing to go on from": (
         ["train", "loans.csv", "--target", "defaulted", "--resume"],

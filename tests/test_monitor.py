@@ -1,4 +1,4 @@
-"""Rows kept aside: what is measured on them, and which model is kept."""
+"""Held-out rows: what is measured on them, and which model is kept."""
 
 import math
 
@@ -31,7 +31,7 @@ def often(monkeypatch):
     monkeypatch.setattr(monitor, "EVERY", 6)
 
 
-def aside(model) -> np.ndarray:
+def held_out(model) -> np.ndarray:
     """Which rows of X the model did not learn from."""
     return Draw(SHARE, model.model_.seed).held_out(len(X))
 
@@ -59,11 +59,11 @@ def measured(monkeypatch):
 
 @pytest.mark.parametrize("setting", [{}, {"batch_size": 30}, {"dtype": "float32"}])
 @pytest.mark.parametrize("method", METHODS)
-def test_the_nll_is_that_of_the_rows_kept_aside(method, setting) -> None:
+def test_the_nll_is_that_of_the_held_out_rows(method, setting) -> None:
     model = quick(method=method, validation_fraction=SHARE, **setting).fit(X, Y)
     found = model.history_["validation_nll"]
     assert_array_equal(np.flatnonzero(~np.isnan(found)) + 1, [6, 12, 18, 20])
-    rows = aside(model)
+    rows = held_out(model)
     assert 40 < rows.sum() < 80
     tolerance = 1e-4 if "dtype" in setting else 1e-9
     assert_allclose(np.nanmin(found), nll(model, X[rows], Y[rows]), rtol=tolerance)
@@ -74,7 +74,7 @@ def test_weights_count() -> None:
     weight = np.random.default_rng(0).uniform(0.1, 3.0, len(X))
     settings = {"validation_fraction": SHARE, "class_weight": {0: 1.0, 1: 5.0}}
     model = quick(**settings).fit(X, Y, sample_weight=weight)
-    rows = aside(model)
+    rows = held_out(model)
     weight = weight * np.where(Y == 1, 5.0, 1.0)
     expected = nll(model, X[rows], Y[rows], weight[rows])
     assert_allclose(np.nanmin(model.history_["validation_nll"]), expected, rtol=1e-9)
@@ -84,9 +84,9 @@ def test_nothing_is_measured_by_default() -> None:
     assert np.isnan(quick().fit(X, Y).history_["validation_nll"]).all()
 
 
-def test_the_rows_kept_aside_teach_nothing() -> None:
+def test_held_out_rows_teach_nothing() -> None:
     model = quick(validation_fraction=SHARE).fit(X, Y)
-    rows = aside(model)
+    rows = held_out(model)
     changed = X.copy()
     changed[rows] = 100 * changed[rows] - 7
     other = quick(validation_fraction=SHARE).fit(changed, Y)
@@ -94,7 +94,7 @@ def test_the_rows_kept_aside_teach_nothing() -> None:
     assert (other.history_["validation_nll"] != model.history_["validation_nll"]).all()
 
 
-def test_files_tables_and_arrays_keep_the_same_rows_aside(tmp_path) -> None:
+def test_files_tables_and_arrays_hold_out_the_same_rows(tmp_path) -> None:
     table = pd.DataFrame(X, columns=["a", "b"]).assign(y=Y)
     table.to_csv(tmp_path / "rows.csv", index=False)
     setting = {"validation_fraction": SHARE, "batch_size": 40}
@@ -132,7 +132,7 @@ def test_no_more_rows_are_held_than_needed(source, monkeypatch) -> None:
     )
     model = quick(validation_fraction=SHARE).fit(*source)
     assert held == [25]
-    assert model.model_.n_seen == (~aside(model)).sum()
+    assert model.model_.n_seen == (~held_out(model)).sum()
 
 
 # --- which model is kept ----------------------------------------------------------------------
@@ -210,7 +210,7 @@ def test_a_model_that_cannot_be_measured_is_not_the_best() -> None:
 
 @pytest.mark.parametrize("source", [(X[:4], Y[:4]), (ArrayRows(X[:4], Y[:4]),)])
 def test_a_share_without_rows_is_refused(source) -> None:
-    with pytest.raises(InvalidData, match=r"validation_fraction=1e-09 keeps no row of .* aside"):
+    with pytest.raises(InvalidData, match=r"validation_fraction=1e-09 holds out no row of "):
         quick(validation_fraction=1e-9).fit(*source)
 
 
@@ -219,7 +219,7 @@ def test_a_share_that_leaves_one_class_is_refused(rows) -> None:
     seed = np.random.RandomState(0).randint(2**31 - 1)  # which `quick` draws
     y = np.zeros(30, dtype=int)
     y[Draw(SHARE, seed).held_out(30, most=1)] = 1
-    match = "kept aside contains one class|leaves no row of class 1"
+    match = "without its held-out rows contains one class|leaves no row of class 1"
     with pytest.raises(InvalidData, match=match) as error:
         quick(validation_fraction=SHARE).fit(*((ArrayRows(X[:30], y),) if rows else (X[:30], y)))
     assert_one_sentence(str(error.value))

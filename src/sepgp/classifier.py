@@ -76,11 +76,11 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         Training stops when log Z_q per row grows by less than this from one epoch (at least ten
         steps) to the next.
     validation_fraction : float
-        The share of the rows, at least 0 and below 1, that `fit` keeps aside. With one, every 50
+        The share of the rows, at least 0 and below 1, that `fit` holds out. With one, every 50
         steps and after the last the model is measured on at most 10,000 of these rows, and the
         best one measured is kept: usually the last.
     random_state : int, RandomState instance or None
-        Seeds the inducing points, the order of the rows and the choice of those kept aside.
+        Seeds the inducing points, the order of the rows and the choice of those held out.
     warm_start : bool
         Whether `fit` goes on from the kernel, inducing points and factors of the last fit.
     verbose : bool or int

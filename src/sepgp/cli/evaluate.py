@@ -46,8 +46,10 @@ def evaluate(
         show(fitted, rows, json, quiet=False)
 
 
-def show(model: "Fitted", rows: Any, json: bool, quiet: bool, about: str = "") -> None:
-    """Print the metrics of a model on rows with labels; `about` says what rows they are."""
+def show(
+    model: "Fitted", rows: Any, json: bool, quiet: bool, kind: str = "rows", about: str = ""
+) -> None:
+    """Print the metrics of a model on rows with labels; `kind` and `about` say which."""
     import numpy as np
 
     from sepgp.errors import InvalidData
@@ -76,7 +78,7 @@ def show(model: "Fitted", rows: Any, json: bool, quiet: bool, about: str = "") -
         table.add_row(NAMES[name], number, interval)
     if not quiet:
         weighted = "" if (weight == 1).all() else ", each by its weight"
-        typer.echo(f"{len(y):,} rows of {rows.name}{about}{weighted}:")
+        typer.echo(f"{len(y):,} {kind} of {rows.name}{about}{weighted}:")
     Console().print(table)
 
 

@@ -21,10 +21,7 @@ TABLES = (".csv", ".tsv", ".parquet", ".pq", ".feather", ".arrow", ".json", ".js
 DOCUMENTS = (".html", ".htm", ".pdf", ".txt", ".md", ".xls", ".xlsx", ".ods", ".png", ".zip")
 """Endings of files that are no models."""
 
-Data = Annotated[
-    Path | None,
-    typer.Option(help="Folder with the data sets; the variable SEPGP_DATA when not given."),
-]
+Data = Annotated[Path | None, typer.Option(help="Folder with the data sets; else SEPGP_DATA.")]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A file that sepgp train wrote.")]
 Rows = Annotated[
     str,
@@ -34,16 +31,10 @@ Rows = Annotated[
     ),
 ]
 Target = Annotated[
-    str | None,
-    typer.Option(
-        metavar="COLUMN", help="The column that holds the labels; that of training if not given."
-    ),
+    str | None, typer.Option(metavar="COLUMN", help="The labels; the column of training if absent.")
 ]
 Weight = Annotated[
-    str | None,
-    typer.Option(
-        metavar="COLUMN", help="The column with the rows' weights; all weigh the same if not given."
-    ),
+    str | None, typer.Option(metavar="COLUMN", help="The rows' weights; all alike if absent.")
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but the results.")]
 

@@ -14,17 +14,13 @@ from sepgp.errors import InvalidParameter
 app = typer.Typer(no_args_is_help=True, help="Repeat an experiment of the paper.")
 
 Out = Annotated[Path, typer.Option(help="Folder for the results; made if it is not there.")]
-Jobs = Annotated[
-    int | None, typer.Option(min=1, help="Processes at a time; all cores when not given.")
-]
+Jobs = Annotated[int | None, typer.Option(min=1, help="Processes at a time; else all cores.")]
 Quick = Annotated[bool, typer.Option("--quick", help="A small version that takes minutes.")]
 
 
 EXPERIMENTS = {
     "table1": "Seven UCI sets, ADF, EP and SEP, three numbers of inducing points.",
-    "figure2": (
-        "MNIST and airline delays: negative log-likelihood against training time, and memory."
-    ),
+    "figure2": "MNIST and airline delays: negative log-likelihood over time, and memory.",
     "figure3": "MNIST: numbers of rows and of inducing points.",
 }
 
@@ -90,13 +86,11 @@ def _run(
 
     from sepgp.experiments import cells
 
-    counts = progress.TextColumn("{task.fields[done]} of {task.fields[all]} cells")
-    elapsed = progress.TimeElapsedColumn(), progress.TextColumn("gone,")
-    remaining = progress.TimeRemainingColumn(), progress.TextColumn("left")
-    columns = [progress.BarColumn(), counts, *elapsed, *remaining]
+    counts = progress.BarColumn(), "{task.fields[done]} of {task.fields[all]} cells"
+    times = progress.TimeElapsedColumn(), "gone,", progress.TimeRemainingColumn(), "left"
     left = [cell for cell in grid if cell.name not in done]
     cost = sum(cell.cost for cell in left)
-    with progress.Progress(*columns, console=console, speed_estimate_period=600) as bar:
+    with progress.Progress(*counts, *times, console=console, speed_estimate_period=600) as bar:
         task = bar.add_task("", total=cost, done=len(done), all=len(grid))
         with closing(cells.run(left, folder, data, jobs)) as finishing:
             for number, cell in enumerate(finishing, len(done) + 1):

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from sepgp.model import Model as Fitted
 
 Out = Annotated[Path, typer.Option(metavar="FILE", help="Where the model goes.")]
+NewOut = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Where the new model goes; MODEL if absent.")
+]
+Forgetting = Annotated[float, typer.Option(help="Factor on the weight of old rows, per block.")]
 Labels = Annotated[str, typer.Option(metavar="COLUMN", help="The column with the labels.")]
 Columns = Annotated[
     str | None, typer.Option(metavar="A,B,…", help="Columns to learn from; all by default.")
@@ -25,24 +29,13 @@ Kernel = Annotated[
 ]
 Balanced = Annotated[bool, typer.Option("--balanced", help="Weigh both classes alike.")]
 Validation = Annotated[
-    float,
-    typer.Option(
-        min=0.0,
-        max=0.9,
-        help="Share of rows held out to find the best model and evaluate it.",
-    ),
+    float, typer.Option(min=0, max=0.9, help="Share of rows held out to find the best model.")
 ]
 Checkpoint = Annotated[
     Path | None,
-    typer.Option(
-        metavar="FILE",
-        help="Where progress is kept until training is finished; OUT.ckpt if not given, and "
-        "nowhere for EP, whose state is large.",
-    ),
+    typer.Option(metavar="FILE", help="For progress; OUT.ckpt if absent, and none for EP."),
 ]
-Resume = Annotated[
-    bool, typer.Option("--resume", help="Go on with the run that the checkpoint holds.")
-]
+Resume = Annotated[bool, typer.Option("--resume", help="Go on with the checkpoint's run.")]
 
 
 def train(
@@ -128,7 +121,7 @@ def _train(model: "GPClassifier", rows: Any, out: Path, quiet: bool) -> None:
     if model.validation_fraction and signal.SIGTERM not in stopped:
         held_out = SplitRows(rows, model.validation_fraction, fitted.seed, held_out=True)
         chose = "" if fitted.best_iteration == fitted.iteration else ", which chose the step"
-        show(fitted, held_out, json=False, quiet=quiet, about=f" kept aside{chose}")
+        show(fitted, held_out, json=False, quiet=quiet, kind="held-out rows", about=chose)
     if stopped:
         raise typer.Exit(signals.code(stopped[0]))
 
@@ -137,13 +130,8 @@ def update(
     model: Model,
     data: Rows,
     target: Target = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Where the new model goes; MODEL if not given."),
-    ] = None,
-    forgetting: Annotated[
-        float, typer.Option(help="Factor on the weight of what was learned before, per block.")
-    ] = 1.0,
+    out: NewOut = None,
+    forgetting: Forgetting = 1.0,
     quiet: Quiet = False,
 ) -> None:
     """Learn from new rows, on top of all rows seen before.
@@ -179,9 +167,10 @@ def _summary(model: "Fitted", out: Path) -> str:
 
 
 def _how_to_go_on(model: "Fitted", checkpoint: Path | None) -> str:
+    how = "to go on, add --resume to the same command"
     if checkpoint is None:
-        return f"Stopped at step {model.iteration}; with --checkpoint another run could go on."
-    return f"Stopped at step {model.iteration}; to go on, add --resume to the same command."
+        how = "with --checkpoint another run could go on"
+    return f"Stopped at step {model.iteration}; {how}."
 
 
 def _check(checkpoint: Path, resume: bool) -> None:

@@ -159,7 +159,7 @@ def split(data: ArrayData, share: float, seed: int) -> tuple[ArrayData, ArrayDat
 def nothing_held_out(share: float, name: str) -> InvalidData:
     """The complaint about a share of so few rows that it has none."""
     return InvalidData(
-        f"validation_fraction={share} keeps no row of {name} aside; "
+        f"validation_fraction={share} holds out no row of {name}; "
         "raise it, give more rows, or set it to 0."
     )
 

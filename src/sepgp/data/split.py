@@ -39,7 +39,7 @@ class SplitRows(Rows):
     ) -> None:
         self._rows, self._share, self._seed, self._held_out = rows, share, seed, held_out
         self._others = others
-        self.name = rows.name if held_out else f"{rows.name} without the {share:.0%} kept aside"
+        self.name = rows.name if held_out else f"{rows.name} without its held-out rows"
         self.schema, self.n_pieces = rows.schema, rows.n_pieces
         self.splittable = rows.splittable
 

@@ -43,11 +43,9 @@ def build(flights: Location, planes: Location, folder: Location | None = None) -
 
 def issue_years(planes: Location) -> dict[str, int]:
     """The year of the issue date of each plane that has one, by tail number."""
-    pandas = pandas_for(planes)
-    table = _read(planes, ["tailnum", "issue_date"], dtype=str)
-    dates = pandas.to_datetime(table["issue_date"], format="%m/%d/%Y", errors="coerce")
-    known = dates.notna()
-    return dict(zip(table["tailnum"][known], dates[known].dt.year, strict=True))
+    written = _read(planes, ["tailnum", "issue_date"], dtype=str).set_index("tailnum")["issue_date"]
+    dates = pandas_for(planes).to_datetime(written, format="%m/%d/%Y", errors="coerce").dropna()
+    return dict(dates.dt.year)
 
 
 def rows(flights: Any, issued: dict[str, int]) -> tuple[NDArray[np.int16], NDArray[np.int8]]:

@@ -7,23 +7,20 @@ import re
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow
 import torch
 from numpy.typing import NDArray
-from scipy.special import log_ndtr
 
 from sepgp.data.prepared import ArrayData
 from sepgp.data.scaling import Floats
 from sepgp.data.schema import Schema
 from sepgp.experiments.splits import Split
-from sepgp.gp.hyperparameters import Hyperparameters
-from sepgp.gp.natural import Natural
-from sepgp.gp.predictor import predict, predictor
 from sepgp.training.fit import engine_of
 from sepgp.training.memory import keep_freed_memory
+from sepgp.training.monitor import Monitor
 from sepgp.training.schedule import Schedule
 from sepgp.training.settings import Settings
 from sepgp.training.start import from_rows
@@ -48,19 +45,19 @@ def learning_curve(
 ) -> tuple[list[Point], TrainingState]:
     """Train until the last of `times`, in seconds, and look at the test rows at each of them.
 
-    Starts as `GPClassifier` does with the same settings; that start is the same
-    for all methods and is not timed. Where a step takes longer than the pause between two times,
-    one look serves both. The time is that of the processor, so that nothing else on the machine
-    counts; it is the time on the wall for one thread on a quiet machine.
+    Starts as `GPClassifier` does with the same settings; that start is the same for all methods and
+    is not timed. Where a step takes longer than the pause between two times, one look serves both.
+    The time is that of the processor, so that nothing else on the machine counts.
     """
     keep_freed_memory()
     budget = float(times[-1])
-    data = ArrayData(split.X, split.y.astype(np.int64), np.ones(len(split.y)), np.arange(2))
+    data, test = _data(split.X, split.y), _data(split.X_test, split.y_test)
     schema = Schema(split.X.shape[1], None, None)
     start = from_rows(settings, data, schema, None, np.random.RandomState(seed))
     engine, rate = engine_of(settings, start), Schedule.of(settings, 1).rate
     source = data.source(start.scaling, batch_size, seed, torch.float64, "cpu")
-    test = start.scaling.apply(split.X_test)
+    looks = test.source(start.scaling, CHUNK, seed, torch.float64, "cpu")
+    monitor = Monitor(engine.hyper, start.likelihood, looks)
     batches = source.batches()
     points: list[Point] = []
 
@@ -74,24 +71,14 @@ def learning_curve(
         passed = clock
         clock += time.process_time() - begin
         if np.any((times > passed) & (times <= clock)) or not points:
-            nll = _nll(engine.hyper, state, test, split.y_test)
+            # The sites were refined under the hyper-parameters from before the last move.
+            _, nll = monitor.measure(None, state.iteration, state.last_xi, state.sites)
             points.append(Point(clock, state.iteration, nll))
     return points, state
 
 
-def _nll(hyper: Hyperparameters, state: TrainingState, X: Floats, y: NDArray[np.int8]) -> float:
-    """Mean negative log-likelihood of labels 0 and 1, shape (t,), at scaled rows, shape (t, d)."""
-    # The sites were refined under the hyper-parameters from before the last move.
-    kernel, Z = hyper.model(state.last_xi)
-    total = 0.0
-    with torch.no_grad():
-        folded = predictor(kernel, Z, Natural(state.sites.Lambda, state.sites.b))
-        for begin in range(0, len(X), CHUNK):
-            x = torch.as_tensor(X[begin : begin + CHUNK])
-            mean, variance = predict(folded, kernel(Z, x), kernel.diag(x))
-            z = (mean / torch.sqrt(1 + variance)).numpy()
-            total -= log_ndtr((2.0 * y[begin : begin + CHUNK] - 1) * z).sum()
-    return float(total / len(X))
+def _data(X: NDArray[Any], y: NDArray[np.int8]) -> ArrayData:
+    return ArrayData(X, y.astype(np.int64), np.ones(len(y)), np.arange(2))
 
 
 def forget_peak_memory() -> None:

@@ -9,9 +9,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from sepgp.classifier import GPClassifier
+from sepgp.experiments import splits
 from sepgp.experiments.cells import Cell, Result
-from sepgp.experiments.pages import markdown_table, write_results, write_text
+from sepgp.experiments.pages import markdown_table, table_of, write_csv, write_text
 from sepgp.experiments.paper import METHODS
+from sepgp.experiments.style import drawing, images, look
 
 TITLE = "Figure 3: MNIST, training rows and inducing points"
 ROWS = (1_000, 3_000, 10_000, 20_000)
@@ -21,8 +24,7 @@ PASSES = 20
 LEAST_STEPS = 400
 QUICK_STEPS = 250
 SETTINGS: dict[str, Any] = {"kernel": "rbf", "learning_rate": 0.03, "site_step": 0.02}
-KEYS = ("rows", "inducing", "method")
-FIELDS = ("nll", "error", "seconds", "state_size")
+COLUMNS = ["rows", "inducing", "method", "nll", "error", "seconds", "state_size"]
 
 
 def cells(quick: bool = False) -> list[Cell]:
@@ -46,44 +48,27 @@ def fit(
     data: Path | None, rows: int, inducing: int, method: str, steps: int, batch: int, settings: Any
 ) -> Result:
     """Train on the first rows of a random order of MNIST, and look at its 10,000 test rows."""
-    from sepgp.classifier import GPClassifier
-    from sepgp.experiments.splits import large_split, trained
-
     sizes: Result = {"n_inducing": inducing, "batch_size": batch, "max_iter": steps}
     model = GPClassifier(method=method, random_state=0, **sizes, **settings)
-    result = trained(model, large_split("mnist", data, rows))
+    result = splits.trained(model, splits.large_split("mnist", data, rows))
     return result | {"state_size": int(model.history_["state_size"][-1])}
 
 
 def report(grid: list[Cell], results: Mapping[str, Result], stem: Path) -> list[Path]:
     """Write the numbers, a plot and a page; return their paths."""
-    table = write_results(stem.with_suffix(".csv"), grid, results, KEYS, FIELDS)
-    nll: NLL = {}
-    steps = {}
-    for cell in grid:
-        rows, inducing, method = (cell.arguments[key] for key in KEYS)
-        nll[rows, inducing, method] = results[cell.name]["nll"]
-        steps[rows] = cell.arguments["steps"]
-    page = write_text(stem.with_suffix(".md"), text(nll, steps, stem.name))
+    runs = table_of(grid, results)
+    table = write_csv(stem.with_suffix(".csv"), runs[COLUMNS])
+    nll = runs.pivot(index=["inducing", "rows", "steps"], columns="method", values="nll")
+    page = write_text(stem.with_suffix(".md"), text(nll, stem.name))
     return [table, *plot(nll, stem), page]
 
 
-NLL = dict[tuple[int, int, str], float]
-"""By training rows, inducing points and method."""
-
-
-def _sizes(nll: NLL) -> tuple[list[int], list[int]]:
-    return sorted({rows for rows, _, _ in nll}), sorted({inducing for _, inducing, _ in nll})
-
-
-def text(nll: NLL, steps: dict[int, int], stem: str) -> str:
+def text(nll: Any, stem: str) -> str:
     """The page: the numbers, and how far ADF and SEP are from EP."""
-    sizes, points = _sizes(nll)
     lines = [
-        [f"{n:,}", str(m), f"{steps[n]:,}", *(f"{nll[n, m, method]:.4f}" for method in METHODS)]
-        + [f"{nll[n, m, method] - nll[n, m, 'ep']:+.4f}" for method in ("adf", "sep")]
-        for m in points
-        for n in sizes
+        [f"{n:,}", str(m), f"{steps:,}", *(f"{row[method]:.4f}" for method in METHODS)]
+        + [f"{row[method] - row['ep']:+.4f}" for method in ("adf", "sep")]
+        for (m, n, steps), row in nll.iterrows()
     ]
     header = ["n", "m", "steps", *(method.upper() for method in METHODS), "ADF − EP", "SEP − EP"]
     return f"""\
@@ -97,19 +82,17 @@ The paper shows a plot and prints no numbers.
 {markdown_table(header, lines)}"""
 
 
-def plot(nll: NLL, stem: Path) -> list[Path]:
+def plot(nll: Any, stem: Path) -> list[Path]:
     """A panel for each number of inducing points: a line for each method."""
     from matplotlib.ticker import NullFormatter, ScalarFormatter
 
-    from sepgp.experiments.style import drawing, images, look
-
-    sizes, points = _sizes(nll)
+    points = nll.index.unique("inducing")
     width = 2.8 * len(points) + 0.6
     with drawing(stem, 1, len(points), width, height=3.6, sharey=True) as (_, axes):
-        for axis, m in zip(axes[0], points, strict=True):
+        for axis, (m, lines) in zip(axes[0], nll.groupby("inducing"), strict=True):
+            sizes = lines.index.get_level_values("rows")
             for method in METHODS:
-                values = [nll[n, m, method] for n in sizes]
-                axis.plot(sizes, values, label=method.upper(), **look(method))
+                axis.plot(sizes, lines[method], label=method.upper(), **look(method))
             axis.set(xscale="log", yscale="log", title=f"m = {m}", xlabel="training rows n")
             axis.set_xticks(sizes, [f"{n // 1000}k" for n in sizes])
             axis.xaxis.set_minor_formatter(NullFormatter())

@@ -1,10 +1,10 @@
 """Tables and pages as files."""
 
-import csv
 from collections.abc import Iterable, Mapping, Sequence
-from io import StringIO
 from pathlib import Path
 from typing import Any
+
+import pandas as pd
 
 from sepgp.experiments.cells import Cell, Result
 from sepgp.files.atomic import replacing
@@ -17,29 +17,14 @@ def write_text(path: Path, text: str) -> Path:
     return path
 
 
-def write_csv(path: Path, header: Sequence[str], rows: Iterable[Iterable[Any]]) -> Path:
+def write_csv(path: Path, table: Any) -> Path:
     """Write a table with numbers of six digits; return its path."""
-    stream = StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(header)
-    for row in rows:
-        writer.writerow(f"{value:.6g}" if isinstance(value, float) else value for value in row)
-    return write_text(path, stream.getvalue())
+    return write_text(path, table.to_csv(index=False, float_format="%.6g", lineterminator="\n"))
 
 
-def write_results(
-    path: Path,
-    grid: Iterable[Cell],
-    results: Mapping[str, Result],
-    keys: Sequence[str],
-    fields: Sequence[str],
-) -> Path:
-    """Write a table with a row for each cell: some of its arguments and of its results."""
-    rows = (
-        [*(cell.arguments[key] for key in keys), *(results[cell.name][field] for field in fields)]
-        for cell in grid
-    )
-    return write_csv(path, (*keys, *fields), rows)
+def table_of(grid: Iterable[Cell], results: Mapping[str, Result]) -> Any:
+    """A table with a row for each cell: its arguments and its results."""
+    return pd.DataFrame([cell.arguments | results[cell.name] for cell in grid])
 
 
 def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

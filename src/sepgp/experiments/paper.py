@@ -1,20 +1,13 @@
 """The numbers that the paper prints in Table 1."""
 
-from typing import NamedTuple
+from io import StringIO
+
+import pandas as pd
 
 METHODS = ("adf", "ep", "sep")
 """In the order of the paper's columns."""
 SHARES = (15, 25, 50)
 """Inducing points, in per cent of the training rows."""
-
-
-class Printed(NamedTuple):
-    """A mean and a standard deviation as the paper prints them."""
-
-    mean: float
-    deviation: float
-
-
 _PRINTED = """
 australian_paper .70 .07 .69 .07 .63 .05  .70 .08 .67 .07 .63 .05  .67 .06 .64 .05 .63 .05
 breast           .12 .06 .11 .05 .11 .05  .12 .05 .11 .05 .11 .05  .12 .05 .11 .05 .11 .06
@@ -27,20 +20,13 @@ seconds         18.2  .3 19.3 .5 18.8 .1 38.5 .5 38.9 .6 40.2 .2   145 4.0 136 3
 """
 """Of each set, mean and deviation by share of inducing points and then by method."""
 
-
-def _row(numbers: list[float]) -> dict[tuple[int, str], Printed]:
-    columns = [(share, method) for share in SHARES for method in METHODS]
-    pairs = zip(numbers[::2], numbers[1::2], strict=True)
-    return {column: Printed(*pair) for column, pair in zip(columns, pairs, strict=True)}
-
-
-NLL = {
-    name: _row([float(number) for number in numbers])
-    for name, *numbers in map(str.split, _PRINTED.strip().splitlines())
-}
-"""Test negative log-likelihood by set, then by share of inducing points and method.
+_TABLE = pd.read_csv(StringIO(_PRINTED), sep=r"\s+", header=None, index_col=0)
+_TABLE.columns = pd.MultiIndex.from_product([SHARES, METHODS, ["mean", "deviation"]])
+PRINTED = _TABLE.stack([0, 1], future_stack=True).rename_axis(["set", "share", "method"])
+NLL = PRINTED.drop("seconds")
+"""Test negative log-likelihood by set, share of inducing points and method.
 
 The paper calls the first set Australian. Its numbers can only be those of the column A1.
 """
-SECONDS = NLL.pop("seconds")
-"""Average training time in seconds."""
+SECONDS = PRINTED.loc["seconds"]
+"""Training time in seconds, averaged over the sets."""

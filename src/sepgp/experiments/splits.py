@@ -45,10 +45,6 @@ def trained(model: Any, split: Split) -> dict[str, float]:
     model.fit(split.X, split.y)
     seconds = time.process_time() - begin
     log_p = model.predict_log_proba(split.X_test)
-    error = float((log_p.argmax(1) != split.y_test).mean())
-    return {"nll": mean_nll(log_p, split.y_test), "error": error, "seconds": seconds}
-
-
-def mean_nll(log_probabilities: NDArray[np.float64], y: NDArray[np.int8]) -> float:
-    """Mean negative log-likelihood of labels 0 and 1, shape (n,), for rows of shape (n, 2)."""
-    return float(-np.mean(log_probabilities[np.arange(len(y)), y]))
+    nll = -np.mean(log_p[np.arange(len(log_p)), split.y_test])
+    error = np.mean(log_p.argmax(1) != split.y_test)
+    return {"nll": float(nll), "error": float(error), "seconds": seconds}

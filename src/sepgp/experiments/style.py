@@ -37,6 +37,7 @@ def matplotlib() -> Any:
     try:
         import matplotlib
         import matplotlib.figure
+        import pandas  # noqa: F401, for the tables
     except ImportError as error:
         raise ImportError(
             f"{error.name} is needed to draw; install it by `pip install 'sepgp[paper]'`."
