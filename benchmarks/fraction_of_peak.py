@@ -17,6 +17,7 @@ import numpy as np
 import torch
 
 from sepgp.data.array_source import ArraySource
+from sepgp.data.batches import Batching
 from sepgp.data.scaling import identity
 from sepgp.gp.fitc import gram
 from sepgp.gp.hyperparameters import Hyperparameters, pull_back
@@ -52,7 +53,7 @@ def full_step(
     covariance = KERNELS[kernel](lengthscale=float(d) ** 0.5)
     covariance.start(Z)
     hyper = Hyperparameters(covariance, Z)
-    source = ArraySource(X, y, np.ones(n), identity(d), batch, dtype=dtype)
+    source = ArraySource(X, y, np.ones(n), Batching(identity(d), batch, dtype=dtype))
     batches: Iterator = source.batches()
     engine = Engine.of(Settings(), Probit(), hyper)
     state = engine.init(m, n, minibatch=True)

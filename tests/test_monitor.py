@@ -11,6 +11,7 @@ from quick import METHODS, assert_one_sentence, blobs, quick
 
 from sepgp import InvalidData
 from sepgp.data import prepared, stream_source
+from sepgp.data.batches import Batching
 from sepgp.data.rows import ArrayRows, open_rows
 from sepgp.data.split import Draw, SplitRows
 from sepgp.gp.hyperparameters import Hyperparameters
@@ -194,7 +195,7 @@ def test_a_model_that_cannot_be_measured_is_not_the_best() -> None:
     model = quick(validation_fraction=SHARE).fit(X, Y)
     hyper = Hyperparameters(model.kernel_, model.model_.Z)
     data = prepared.ArrayData(X, Y, np.ones(len(X)), model.classes_)
-    source = data.source(model.model_.scaling, 1000, 0, torch.float64, "cpu")
+    source = data.source(Batching(model.model_.scaling, 1000))
     judge = Monitor(hyper, Probit(), source)
     best, good = judge.measure(None, 6, hyper.start, model.model_.sites)
     assert best.nll == good

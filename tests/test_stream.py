@@ -16,6 +16,7 @@ from sepgp import GPClassifier, InvalidData
 from sepgp.data import sample, survey
 from sepgp.data import stream_source as stream
 from sepgp.data.array_source import ArraySource
+from sepgp.data.batches import Batching
 from sepgp.data.prefetch import prefetch
 from sepgp.data.prepared import ArrayData, StreamData, prepare
 from sepgp.data.rows import ArrayRows, Rows, TableRows, base, open_rows
@@ -44,7 +45,7 @@ def small(monkeypatch, tmp_path):
 @pytest.fixture(autouse=True)
 def no_thread_is_left():
     yield
-    assert not any(thread.name == "sepgp-reader" for thread in threading.enumerate())
+    assert not any(thread.name.startswith("sepgp-reader") for thread in threading.enumerate())
 
 
 def model(**changes) -> GPClassifier:
@@ -83,7 +84,7 @@ EVERY_SOURCE = pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
 def opened(source: Rows, batch_size: int = 40, seed: int = 0, **options) -> StreamSource:
     """Batches of the rows as they are, not scaled."""
     found = survey.survey(source)
-    return StreamSource(source, found, identity(2), batch_size, seed, **options)
+    return StreamSource(source, found, Batching(identity(2), batch_size, seed, **options))
 
 
 def taken(source, count: int, start: int = 0) -> list:
@@ -139,7 +140,7 @@ def test_batches_may_start_anywhere(source, start) -> None:
 
 @pytest.mark.parametrize("batch_size", [1, 7, 40, 100, 299, 150])
 def test_batches_have_the_sizes_of_an_array(batch_size) -> None:
-    arrays = ArraySource(X, Y, np.ones(N), identity(2), batch_size)
+    arrays = ArraySource(X, Y, np.ones(N), Batching(identity(2), batch_size))
     streamed = opened(ArrayRows(X, Y), batch_size)
     assert streamed.batches_per_epoch == arrays.batches_per_epoch
     assert streamed.total_weight == arrays.total_weight
@@ -160,7 +161,7 @@ def test_rows_of_no_weight_are_left_out() -> None:
 
 def test_weights_of_classes_are_in_the_batches() -> None:
     found = survey.survey(ArrayRows(X, Y), {0: 3.0, 1: 0.5})
-    source = StreamSource(ArrayRows(X, Y), found, identity(2), 40)
+    source = StreamSource(ArrayRows(X, Y), found, Batching(identity(2), 40))
     for batch in taken(source, 8):
         assert_array_equal(batch.weight, np.where(batch.y > 0, 0.5, 3.0))
 
@@ -379,7 +380,7 @@ def test_the_digest_tells_rows_apart() -> None:
 
 
 def readers() -> list:
-    return [thread for thread in threading.enumerate() if thread.name == "sepgp-reader"]
+    return [thread for thread in threading.enumerate() if thread.name.startswith("sepgp-reader")]
 
 
 def test_reading_ahead_gives_the_same_items() -> None:
@@ -405,7 +406,7 @@ def test_reading_ahead_is_bounded_and_ends_with_its_reader() -> None:
     ahead.close()
     assert not readers()
     assert len(made) <= 6
-    assert closed == ["sepgp-reader"]
+    assert closed == ["sepgp-reader_0"]
 
 
 def test_an_exception_comes_after_the_items_before_it() -> None:

@@ -14,8 +14,8 @@ from sklearn.utils import compute_sample_weight
 
 from sepgp import InvalidData
 from sepgp.data import checks
+from sepgp.data.moments import standardization
 from sepgp.data.rows import ArrayRows, TableRows
-from sepgp.data.scaling import standardization
 from sepgp.data.summary import Levels, Moments, Summary
 from sepgp.data.survey import survey
 

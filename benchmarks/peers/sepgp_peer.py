@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from sepgp import GPClassifier
 from sepgp.data.array_source import ArraySource
+from sepgp.data.batches import Batching
 from sepgp.data.scaling import identity
 from sepgp.gp.hyperparameters import Hyperparameters
 from sepgp.gp.kernels import named
@@ -61,9 +62,8 @@ class Sepgp:
         self._hyper = Hyperparameters(kernel, Z)
         n, d = rows.X.shape
         dtype = getattr(torch, settings["dtype"])
-        self._source = ArraySource(
-            rows.X, rows.y.astype(np.int64), np.ones(n), identity(d), settings["batch"], seed, dtype
-        )
+        how = Batching(identity(d), settings["batch"], seed, dtype)
+        self._source = ArraySource(rows.X, rows.y.astype(np.int64), np.ones(n), how)
         self._batches, self._steps = self._source.batches(), 0
         self._engine = Engine.of(defaults, Probit(), self._hyper)
         self._state = self._engine.init(len(Z), n, minibatch=True)

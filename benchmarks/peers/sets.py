@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from sklearn.datasets import make_classification
 
-from sepgp.data.scaling import standardization
+from sepgp.data.moments import standardization
 from sepgp.experiments.splits import TEST_ROWS, Split, large_split
 from sepgp.gp.inducing import start_points
 from sepgp.training.start import MAX_ROWS

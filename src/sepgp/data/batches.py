@@ -1,9 +1,13 @@
 """Batches of rows on their way to a training step, and what gives them."""
 
 from collections.abc import Generator
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
+import torch
+from numpy.typing import NDArray
 from torch import Tensor
+
+from sepgp.data.scaling import Scaling
 
 MINIBATCH = 2000
 """Rows in a batch, unless told otherwise; a set of no more rows is one batch."""
@@ -21,6 +25,36 @@ class Batch(NamedTuple):
     """Shape (b,)."""
     rows: Tensor | None
     """Row numbers in the whole set, shape (b,); None when the batch is the whole set in order."""
+
+
+class Batching(NamedTuple):
+    """How rows become batches: scaled, and as tensors of `dtype` on `device`."""
+
+    scaling: Scaling
+    size: int
+    """Rows in a batch, at most."""
+    seed: int = 0
+    """Of the order of the rows."""
+    dtype: torch.dtype = torch.float64
+    device: str = "cpu"
+
+    def batches_per_epoch(self, n_rows: int) -> int:
+        """How many batches have all rows."""
+        return max(1, -(-n_rows // self.size))
+
+    def batch(
+        self, X: NDArray[Any], y: NDArray[Any], weight: NDArray[Any], rows: NDArray[Any] | None
+    ) -> Batch:
+        """The batch of rows X, shape (b, d), that are scaled."""
+        return Batch(
+            self._tensor(X, self.dtype),
+            self._tensor(y, torch.int64),
+            self._tensor(weight, self.dtype),
+            None if rows is None else torch.from_numpy(rows),
+        )
+
+    def _tensor(self, array: NDArray[Any], dtype: torch.dtype) -> Tensor:
+        return aligned(torch.as_tensor(array).to(self.device, dtype))
 
 
 class Source(Protocol):

@@ -151,17 +151,14 @@ def block_data(
 
 
 def online_block(
-    X: Any,
-    y: Any,
-    sample_weight: Any,
-    *,
+    given: Given,
     class_weight: ClassWeight,
     known: Schema | None,
     classes: NDArray[Any] | None,
     batch_size: int,
 ) -> tuple[ArrayData, Schema]:
     """A block of rows for online learning."""
-    data, schema = block_data(Given(X, y, sample_weight), class_weight, known, classes)
+    data, schema = block_data(given, class_weight, known, classes)
     data = _without_repeats(data, batch_size)
     if known is None:
         warn_of_identifiers(schema, data.X)

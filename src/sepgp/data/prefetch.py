@@ -1,6 +1,5 @@
 """Making items ahead of the one who works on them."""
 
-import threading
 from collections import deque
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +15,7 @@ def prefetch(items: Generator[T], depth: int) -> Generator[T]:
     closes what makes the items, when they end or this iterator is closed.
     """
     end: Any = object()
-    pool = ThreadPoolExecutor(1, initializer=_name_thread)
+    pool = ThreadPoolExecutor(1, thread_name_prefix="sepgp-reader")
     waiting = deque(pool.submit(next, items, end) for _ in range(depth))
     try:
         while (item := waiting.popleft().result()) is not end:
@@ -27,7 +26,3 @@ def prefetch(items: Generator[T], depth: int) -> Generator[T]:
             future.cancel()
         pool.submit(items.close)
         pool.shutdown()
-
-
-def _name_thread() -> None:
-    threading.current_thread().name = "sepgp-reader"

@@ -2,20 +2,22 @@
 
 import hashlib
 from collections.abc import Callable
+from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from sepgp.data import checks, stream_source
 from sepgp.data.array_source import ArraySource
-from sepgp.data.batches import MINIBATCH
+from sepgp.data.batches import MINIBATCH, Batching
 from sepgp.data.encoding import Encoding
+from sepgp.data.moments import standardization
 from sepgp.data.rows.base import Block, Rows
 from sepgp.data.rows.cached import CachedRows
 from sepgp.data.sample import Sample
-from sepgp.data.scaling import Floats, Scaling, standardization
+from sepgp.data.scaling import Floats, Scaling
 from sepgp.data.split import Draw, SplitRows
 from sepgp.data.stream_source import StreamSource
 from sepgp.data.survey import Arrays, Survey, survey
@@ -50,11 +52,9 @@ class ArrayData(NamedTuple):
         """The standardisation of the features."""
         return standardization(self.X, self.weight)
 
-    def source(
-        self, scaling: Scaling, batch_size: int, seed: int, dtype: torch.dtype, device: str
-    ) -> ArraySource:
+    def source(self, how: Batching) -> ArraySource:
         """Batches for training."""
-        return ArraySource(self.X, self.y, self.weight, scaling, batch_size, seed, dtype, device)
+        return ArraySource(self.X, self.y, self.weight, how)
 
     def digest(self) -> str:
         """Differs for different rows. Cost O(nd)."""
@@ -67,26 +67,16 @@ class ArrayData(NamedTuple):
         return total.hexdigest()
 
 
-class StreamData(NamedTuple):
+@dataclass(frozen=True)
+class StreamData:
     """Rows that are read anew in every epoch."""
 
     rows: Rows
     survey: Survey
 
-    @property
-    def n_rows(self) -> int:
-        """How many rows there are."""
-        return int(self.survey.counts.sum())
-
-    @property
-    def classes(self) -> NDArray[Any]:
-        """The labels, sorted, shape (C,)."""
-        return self.survey.classes
-
-    @property
-    def encoding(self) -> Encoding | None:
-        """From columns to features."""
-        return self.survey.encoding
+    n_rows = property(attrgetter("survey.n_rows"))
+    classes = property(attrgetter("survey.classes"))
+    encoding = property(attrgetter("survey.encoding"))
 
     def sample(self) -> Arrays:
         """Rows to start from: some, drawn at random."""
@@ -96,11 +86,9 @@ class StreamData(NamedTuple):
         """The standardisation of the features."""
         return self.survey.scaling
 
-    def source(
-        self, scaling: Scaling, batch_size: int, seed: int, dtype: torch.dtype, device: str
-    ) -> StreamSource:
+    def source(self, how: Batching) -> StreamSource:
         """Batches for training."""
-        return StreamSource(self.rows, self.survey, scaling, batch_size, seed, dtype, device)
+        return StreamSource(self.rows, self.survey, how)
 
     def digest(self) -> str:
         """Differs for different rows."""
@@ -171,6 +159,6 @@ def _in_memory(rows: Rows, found: Survey) -> ArrayData:
         kept = arrays[2] > 0
         parts.append(tuple(array[kept] for array in arrays))
     if sum(len(y) for _, y, _ in parts) != found.n_kept:
-        raise checks.changed_rows(rows.name, int(found.counts.sum()))
+        raise checks.changed_rows(rows.name, found.n_rows)
     X, y, weight = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
     return ArrayData(X, y, weight, found.classes, found.encoding)

@@ -51,21 +51,3 @@ class Scaling(NamedTuple):
 def identity(n_features: int) -> Scaling:
     """The scaling that changes nothing."""
     return Scaling(np.zeros(n_features), np.ones(n_features), math.inf)
-
-
-def standardization(X: NDArray[np.generic], weight: Floats) -> Scaling:
-    """Weighted mean and standard deviation of the columns of X, shape (n, d). Cost O(nd).
-
-    A constant column keeps scale 1, so that it becomes 0 instead of being divided by nothing.
-    Work is done in blocks, so that no second array of the size of X is made.
-    """
-    total = weight.sum()
-    blocks = [slice(i, i + 65_536) for i in range(0, len(X), 65_536)]
-    mean = sum(weight[b] @ X[b].astype(np.float64) for b in blocks) / total
-    variance = sum(weight[b] @ np.square(X[b] - mean) for b in blocks) / total
-    scale = np.sqrt(variance)
-    # Rounding leaves a constant column a spread of about the last digit of its mean.
-    constant = scale <= 10 * np.finfo(np.float64).eps * np.abs(mean)
-    # Exactly 0, so that no gradient moves inducing points out of the plane of the data.
-    mean = np.where(constant, X[0], mean)
-    return Scaling(mean, np.where(constant, 1.0, scale), TAIL)

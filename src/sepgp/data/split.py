@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from sepgp.data.rows.base import BLOCK, Block, Rows, cut_blocks
+from sepgp.data.rows.base import BLOCK, Block, Rows, WrappedRows, cut_blocks
 
 
 class Draw:
@@ -23,7 +23,7 @@ class Draw:
         return chosen
 
 
-class SplitRows(Rows):
+class SplitRows(WrappedRows):
     """The rows that are held out of others (see `Draw`), or all but these.
 
     Whenever they are read, `others` is called with the other rows, block by block.
@@ -37,11 +37,10 @@ class SplitRows(Rows):
         held_out: bool,
         others: Callable[[Block], None] | None = None,
     ) -> None:
-        self._rows, self._share, self._seed, self._held_out = rows, share, seed, held_out
-        self._others = others
-        self.name = rows.name if held_out else f"{rows.name} without its held-out rows"
-        self.schema, self.n_pieces = rows.schema, rows.n_pieces
-        self.splittable = rows.splittable
+        super().__init__(rows)
+        self._share, self._seed, self._held_out, self._others = share, seed, held_out, others
+        if not held_out:
+            self.name += " without its held-out rows"
 
     def read(self, piece: int, skip: int = 0, size: int = BLOCK) -> Iterator[Block]:
         """Blocks of a piece, without the other rows."""

@@ -9,10 +9,9 @@ import torch
 from numpy.typing import NDArray
 
 from sepgp.data import checks
-from sepgp.data.batches import Batch, aligned
+from sepgp.data.batches import Batch, Batching
 from sepgp.data.prefetch import prefetch
 from sepgp.data.rows.base import Block, Rows
-from sepgp.data.scaling import Scaling
 from sepgp.data.survey import Survey
 
 MEMORY = 64 * 2**20
@@ -64,13 +63,10 @@ class _Shuffled(NamedTuple):
 class _Buffer:
     """A bounded heap of rows from which batches are drawn at random."""
 
-    def __init__(self, size: int, n_features: int, dtype: type) -> None:
-        self._store = _Shuffled(
-            np.empty((size, n_features), dtype),
-            np.empty(size, np.int64),
-            np.empty(size, dtype),
-            np.empty(size, np.int64),
-        )
+    def __init__(self, size: int, n_features: int, dtype: np.dtype[Any]) -> None:
+        y, numbers = np.empty((2, size), np.int64)
+        X, weight = np.empty((size, n_features), dtype), np.empty(size, dtype)
+        self._store = _Shuffled(X, y, weight, numbers)
         self.count = 0
 
     def add(self, block: _Shuffled) -> None:
@@ -98,30 +94,19 @@ class StreamSource:
     a random order of its pieces, and mixed in a buffer from which batches are drawn. So rows that
     are sorted by time or class come as well mixed as others, however large the file. Every epoch
     has a fresh order. A thread reads, encodes and scales ahead of training. `survey` is what the
-    pass over the rows found; the other parameters are those of `ArraySource`.
+    pass over the rows found.
     """
 
-    def __init__(
-        self,
-        rows: Rows,
-        survey: Survey,
-        scaling: Scaling,
-        batch_size: int,
-        seed: int = 0,
-        dtype: torch.dtype = torch.float64,
-        device: str = "cpu",
-    ) -> None:
-        self._rows, self._survey, self._scaling = rows, survey, scaling
-        self._seed, self._dtype, self._device = seed, dtype, device
-        self.n_rows = int(survey.counts.sum())
+    def __init__(self, rows: Rows, survey: Survey, how: Batching) -> None:
+        self._rows, self._survey, self._how = rows, survey, how
+        self.n_rows = survey.n_rows
         self.total_weight = survey.total_weight
-        self.batches_per_epoch = max(1, -(-survey.n_kept // batch_size))
+        self.batches_per_epoch = how.batches_per_epoch(survey.n_kept)
         self._strata = strata(survey.counts, READERS if rows.splittable else 1)
         self._offsets = np.cumsum(survey.counts) - survey.counts
-        d = len(scaling.mean)
-        self._numpy = np.float32 if dtype == torch.float32 else np.float64
-        capacity = MEMORY // (np.dtype(self._numpy).itemsize * (d + 3))
-        self._capacity = min(max(capacity, 2 * batch_size), survey.n_kept)
+        self._dtype = np.dtype("f4" if how.dtype == torch.float32 else "f8")
+        capacity = MEMORY // (self._dtype.itemsize * (len(how.scaling.mean) + 3))
+        self._capacity = min(max(capacity, 2 * how.size), survey.n_kept)
         self._first = self._capacity // len(self._strata)
 
     def batches(self, start: int = 0) -> Generator[Batch]:
@@ -130,16 +115,14 @@ class StreamSource:
 
     def _batches(self, start: int) -> Generator[Batch]:
         epoch, skip = divmod(start, self.batches_per_epoch)
-        buffer = _Buffer(self._capacity + CHUNK, len(self._scaling.mean), self._numpy)
+        buffer = _Buffer(self._capacity + CHUNK, len(self._how.scaling.mean), self._dtype)
         while True:
             for taken in islice(self._epoch(epoch, buffer), skip, None):
-                X, y, weight, rows = (torch.from_numpy(part) for part in taken)
-                X, weight = (aligned(part.to(self._device, self._dtype)) for part in (X, weight))
-                yield Batch(X, aligned(y.to(self._device)), weight, rows)
+                yield self._how.batch(*taken)
             epoch, skip = epoch + 1, 0
 
     def _epoch(self, epoch: int, buffer: _Buffer) -> Iterator[_Shuffled]:
-        rng = np.random.default_rng((self._seed, epoch))
+        rng = np.random.default_rng((self._how.seed, epoch))
         blocks = self._mixed(rng)
         buffer.count = 0
         smaller, larger = divmod(self._survey.n_kept, self.batches_per_epoch)
@@ -187,4 +170,4 @@ class StreamSource:
         kept = weight > 0
         if not kept.all():
             X, y, weight, numbers = X[kept], y[kept], weight[kept], numbers[kept]
-        return _Shuffled(self._scaling.apply(X), y, weight, numbers)
+        return _Shuffled(self._how.scaling.apply(X), y, weight, numbers)

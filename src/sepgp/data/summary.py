@@ -4,15 +4,15 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from sepgp.data import encoding as enc
 from sepgp.data.encoding import Encoder, Encoding, Text, left_out
-from sepgp.data.scaling import TAIL, Floats, Scaling
+from sepgp.data.moments import Moments, standardized
+from sepgp.data.scaling import Floats, Scaling
 from sepgp.errors import InvalidData
 
 DATE = re.compile(r"\d{1,2}([./-])\d{1,2}\1\d{2,4}( .*)?")
@@ -23,72 +23,6 @@ AMBIGUOUS = ((DATE, "dates", DATES), (NUMBER, "numbers with commas", NUMBERS))
 """Texts that nobody knows how to read, and what to do: commas may set thousands apart, or not."""
 MOST_LEVELS = 1000
 """A text column with more different values is taken for an identifier and refused."""
-
-
-@dataclass(frozen=True)
-class Moments:
-    """Weight, mean, sum of squared deviations and range of k numbers, each of shape (k,)."""
-
-    weight: Floats
-    mean: Floats
-    squares: Floats
-    low: Floats
-    high: Floats
-    missing: Floats
-    """Weight of the rows that lack the number."""
-
-    @classmethod
-    def of(cls, values: Floats, weight: Floats) -> Self:
-        """Of rows of shape (b, k) with weights of shape (b,); NaN is left out. Cost O(bk)."""
-        absent = np.isnan(values)
-        if not absent.any():
-            total = np.full(values.shape[1], weight.sum())
-            mean = weight @ values / total
-            squares = weight @ np.square(values - mean)
-            return cls(total, mean, squares, values.min(0), values.max(0), 0.0 * total)
-        total = weight @ ~absent
-        with np.errstate(invalid="ignore"):
-            mean = np.nan_to_num(weight @ np.where(absent, 0.0, values) / total)
-        squares = weight @ np.where(absent, 0.0, np.square(values - mean))
-        low = np.where(absent, np.inf, values).min(0)
-        high = np.where(absent, -np.inf, values).max(0)
-        return cls(total, mean, squares, low, high, weight @ absent)
-
-    def __add__(self, other: Self) -> Self:
-        """Of both sets of rows together (Chan, Golub and LeVeque, 1983)."""
-        total = self.weight + other.weight
-        with np.errstate(invalid="ignore"):
-            share = np.nan_to_num(other.weight / total)
-        step = other.mean - self.mean
-        return type(self)(
-            total,
-            self.mean + share * step,
-            self.squares + other.squares + np.square(step) * self.weight * share,
-            np.minimum(self.low, other.low),
-            np.maximum(self.high, other.high),
-            self.missing + other.missing,
-        )
-
-    def __mul__(self, factor: float) -> Self:
-        """Of the same rows with all weights multiplied by a factor."""
-        weight, squares, missing = (factor * x for x in (self.weight, self.squares, self.missing))
-        return type(self)(weight, self.mean, squares, self.low, self.high, missing)
-
-    def columns(self, which: Sequence[int]) -> Self:
-        """Of some of the numbers."""
-        parts = (self.weight, self.mean, self.squares, self.low, self.high, self.missing)
-        return type(self)(*(part[list(which)] for part in parts))
-
-    @property
-    def varies(self) -> NDArray[np.bool_]:
-        """Whether the numbers differ at all, shape (k,)."""
-        return self.high > self.low
-
-    @property
-    def centre(self) -> Floats:
-        """The mean, shape (k,), free of rounding where all numbers are the same; 0 if none is."""
-        same = np.where(self.weight > 0, self.low, 0.0)
-        return np.where(self.varies, self.mean, same)
 
 
 @dataclass(frozen=True)
@@ -130,6 +64,10 @@ class Levels:
         """Of the same rows with all weights multiplied by a factor."""
         weight = Counter({level: value * factor for level, value in self.weight.items()})
         return type(self)(self.name, weight, self.missing * factor)
+
+    def facts(self) -> list[Any]:
+        """What tells these texts from others, in terms of JSON."""
+        return [self.name, sorted(self.weight.items()), self.missing]
 
     def _checked(self) -> Self:
         if len(self.weight) > MOST_LEVELS:
@@ -188,7 +126,7 @@ class Summary:
                     "give the column one type."
                 )
             columns.append((name, which))
-            a, b = (_as_kind(part, which, name) for part in (a, b))
+            a, b = (_as_kind(part, name, which) for part in (a, b))
             parts.append(a + b)  # type: ignore[operator]
         return type(self)(count, total, tuple(parts), tuple(columns))
 
@@ -213,26 +151,15 @@ class Summary:
         return Encoding(tuple(encoders))
 
     def scaling(self, encoding: Encoding | None) -> Scaling:
-        """The standardisation of the features that these sums lead to.
-
-        A constant feature keeps scale 1 and becomes 0, as in `standardization`. The encoding has
-        the same columns in the same order.
-        """
-        columns = []
+        """The standardisation of the features; the encoding has the same columns in this order."""
         if encoding is None:
-            (part,) = self.parts
-            assert isinstance(part, Moments)
-            columns.append(_values(part))
-        else:
-            pairs = zip(encoding.encoders, encoding.kinds, self.parts, strict=True)
-            for encoder, (name, which), part in pairs:
-                columns.append(_scaled(encoder, _as_kind(part, which, name)))
-        mean, variance, varies = np.concatenate(columns, axis=1)
-        scale = np.where(varies > 0, np.sqrt(variance), 1.0)
-        return Scaling(mean, np.where(scale > 0, scale, 1.0), TAIL)
+            return standardized(*_values(self.parts[0]))  # type: ignore[arg-type]
+        pairs = zip(encoding.encoders, encoding.kinds, self.parts, strict=True)
+        columns = [_scaled(encoder, _as_kind(part, *which)) for encoder, which, part in pairs]
+        return standardized(*np.concatenate(columns, axis=1))
 
 
-def _as_kind(part: Moments | Levels, which: str, name: str) -> Moments | Levels:
+def _as_kind(part: Moments | Levels, name: str, which: str) -> Moments | Levels:
     """The sums of a column without any value as those of a column of another kind."""
     if isinstance(part, Levels):
         return part

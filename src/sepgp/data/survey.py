@@ -16,7 +16,7 @@ from sepgp.data.encoding import Encoding
 from sepgp.data.rows.base import Block, Rows
 from sepgp.data.sample import Sample
 from sepgp.data.scaling import Floats, Scaling
-from sepgp.data.summary import Levels, Summary
+from sepgp.data.summary import Summary
 from sepgp.errors import InvalidData, InvalidParameter
 
 Arrays = tuple[NDArray[Any], NDArray[np.int64], Floats]
@@ -43,6 +43,11 @@ class Survey(NamedTuple):
     """Some rows of positive weight, drawn at random, as they were read."""
     digest: str
     """Differs for other labels, counts and sums of the rows; not for another order in a piece."""
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows there are."""
+        return int(self.counts.sum())
 
     def codes(self, y: NDArray[Any] | None, name: str) -> NDArray[np.int64]:
         """Labels as class numbers 0 … C−1, shape (b,)."""
@@ -166,10 +171,5 @@ def _filtered(X: pa.Table | NDArray[Any], where: NDArray[np.bool_]) -> Any:
 def _digest(counts: NDArray[np.int_], labels: NDArray[Any], summaries: list[Summary]) -> str:
     text: list[Any] = [counts.tolist()]
     for label, summary in zip(labels, summaries, strict=True):
-        text.append([str(label), summary.total])
-        for part in summary.parts:
-            if isinstance(part, Levels):
-                text.append([part.name, sorted(part.weight.items()), part.missing])
-            else:
-                text.append([part.mean.tolist(), part.squares.tolist(), part.missing.tolist()])
+        text.append([str(label), summary.total, *(part.facts() for part in summary.parts)])
     return hashlib.sha256(json.dumps(text).encode()).hexdigest()

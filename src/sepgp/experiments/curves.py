@@ -14,6 +14,7 @@ import pyarrow
 import torch
 from numpy.typing import NDArray
 
+from sepgp.data.batches import Batching
 from sepgp.data.prepared import ArrayData
 from sepgp.data.scaling import Floats
 from sepgp.data.schema import Schema
@@ -55,8 +56,8 @@ def learning_curve(
     schema = Schema(split.X.shape[1], None, None)
     start = from_rows(settings, data, schema, None, np.random.RandomState(seed))
     engine, rate = engine_of(settings, start), Schedule.of(settings, 1).rate
-    source = data.source(start.scaling, batch_size, seed, torch.float64, "cpu")
-    looks = test.source(start.scaling, CHUNK, seed, torch.float64, "cpu")
+    source = data.source(Batching(start.scaling, batch_size, seed))
+    looks = test.source(Batching(start.scaling, CHUNK, seed))
     monitor = Monitor(engine.hyper, start.likelihood, looks)
     batches = source.batches()
     points: list[Point] = []

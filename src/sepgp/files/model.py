@@ -63,10 +63,8 @@ def save(model: Model, parameters: Mapping[str, Any], path: str | os.PathLike[st
         ),
     }
     stored, more = _stored_parameters(parameters)
-    moments = {f"moments.{name}": value for name, value in model.moments.items()}
-    counts = {name: value for name, value in moments.items() if not isinstance(value, Tensor)}
-    tensors |= {name: value for name, value in moments.items() if isinstance(value, Tensor)}
-    tensors |= more | parameters_of("kernel", model.kernel)
+    moments, counts = tensor_files.flat("moments", model.moments)
+    tensors |= moments | more | parameters_of("kernel", model.kernel)
     header = {
         "format": FORMAT,
         "version": VERSION,
@@ -99,9 +97,9 @@ def load(path: str | os.PathLike[str]) -> tuple[Model, dict[str, Any]]:
             f"{__version__}, which reads versions 1 to {VERSION}; update sepgp."
         )
     try:
-        tensors = _upgraded(tensors, version)
-        _check_values(tensors, header)
-        _check_shapes(tensors)
+        if version == 1:  # nothing was measured during training
+            tensors["history"] = torch.nn.functional.pad(tensors["history"], (0, 1), value=math.nan)
+        _check_tensors(tensors, header)
         tensors = {name: aligned(tensor) for name, tensor in tensors.items()}
         parameters = _parameters(tensors, header)
         model = _model(tensors, header, parameters)
@@ -117,25 +115,13 @@ def damaged(path: str | os.PathLike[str], error: BaseException) -> InvalidData:
     return InvalidData(f"{path} is damaged ({reason(error)}); save the model again.")
 
 
-def _upgraded(tensors: Mapping[str, Tensor], version: int) -> dict[str, Tensor]:
-    """The tensors of a file as the present version would have written them."""
-    if version == 1:  # nothing was measured during training
-        history = torch.nn.functional.pad(tensors["history"], (0, 1), value=math.nan)
-        tensors = {**tensors, "history": history}
-    return dict(tensors)
-
-
-def _check_values(tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> None:
-    """Raise a ValueError if a number is not finite or of another type."""
+def _check_tensors(tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> None:
+    """Raise a ValueError if a number is not finite or of another type, or a shape does not fit."""
     json.dumps(header, allow_nan=False)  # NaN and infinity are errors here
     for name, tensor in tensors.items():
         # A step that was thrown away may have had no evidence.
         finite = name == "history" or tensor_files.finite(tensor)
         _require(tensor.dtype == torch.float64 and finite, f"{name} is not finite in float64")
-
-
-def _check_shapes(tensors: Mapping[str, Tensor]) -> None:
-    """Raise a ValueError if the tensors of a model do not belong to each other."""
     m, d = tensors["Z"].shape
     _require(m > 0 and d > 0, "there are no inducing points")
     shapes = {"Lambda": (m, m), "b": (m,), "beta": (m,), "F": (m, m), "mean": (d,), "scale": (d,)}
@@ -170,18 +156,20 @@ def _parameters(tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> dic
 def _model(
     tensors: Mapping[str, Tensor], header: Mapping[str, Any], parameters: Mapping[str, Any]
 ) -> Model:
-    stored = header["encoding"]
+    stored, tail, evidence = (header[name] for name in ("encoding", "tail", "log_evidence"))
     encoding = None if stored is None else encoding_from_json(stored)
-    tail, evidence = (
-        default if header[name] is None else float(header[name])
-        for name, default in (("tail", math.inf), ("log_evidence", math.nan))
-    )
+    dtype = parameters["dtype"]
+    _require(dtype in ("float64", "float32"), f"dtype={dtype!r} is unknown")
     return Model(
         method=parameters["method"],
         schema=Schema(int(header["n_features"]), tuple(header["names"]) or None, encoding),
         target=header["target"],
         classes=np.array(header["classes"]),
-        scaling=Scaling(tensors["mean"].numpy().copy(), tensors["scale"].numpy().copy(), tail),
+        scaling=Scaling(
+            tensors["mean"].numpy().copy(),
+            tensors["scale"].numpy().copy(),
+            math.inf if tail is None else float(tail),
+        ),
         likelihood=Probit(),
         kernel=kernel_of(header["kernel"], "kernel", tensors),
         Z=tensors["Z"],
@@ -189,18 +177,12 @@ def _model(
         predictor=Predictor(tensors["beta"], tensors["F"]),
         n_seen=float(header["n_seen"]),
         history=_history(tensors["history"]),
-        log_evidence=evidence,
+        log_evidence=math.nan if evidence is None else float(evidence),
         iteration=int(header["iteration"]),
         moments=_moments(tensors, header),
         seed=0,
-        dtype=_dtype(parameters["dtype"]),
+        dtype=getattr(torch, dtype),
     )
-
-
-def _dtype(name: str) -> torch.dtype:
-    _require(name in ("float64", "float32"), f"dtype={name!r} is unknown")
-    dtype: torch.dtype = getattr(torch, name)
-    return dtype
 
 
 def _history(stored: Tensor) -> dict[str, Any]:
@@ -216,8 +198,10 @@ def _history(stored: Tensor) -> dict[str, Any]:
 def _moments(tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> dict[str, Any]:
     """The optimiser's state: arrays of one length, and counts."""
     prefix = "moments."
-    arrays = {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
-    counts = {k.removeprefix(prefix): v for k, v in header.items() if k.startswith(prefix)}
+    arrays, counts = (
+        {k.removeprefix(prefix): v for k, v in part.items() if k.startswith(prefix)}
+        for part in (tensors, header)
+    )
     shapes = {tuple(array.shape) for array in arrays.values()}
     one = len(shapes) == 1 and len(shapes.pop()) == 1
     _require(one, "the optimiser's state is incomplete")
@@ -244,13 +228,12 @@ def _check(model: Model) -> None:
 
 
 def _check_columns(schema: Schema, d: int) -> None:
-    features = columns = schema.n_columns
+    features = schema.n_columns
     if schema.encoding is not None:
-        features, columns = len(schema.encoding.features), len(schema.encoding.columns)
+        features = len(schema.encoding.features)
         same = schema.names == schema.encoding.columns
         _require(same, "the names of the columns are not those of the encoding")
-    same = features == d and columns == schema.n_columns
-    _require(same, "the features are not those of the inducing points")
+    _require(features == d, "the features are not those of the inducing points")
     if schema.names is not None:
         texts = [name for name in schema.names if isinstance(name, str)]
         same = len(texts) == len(schema.names) == schema.n_columns

@@ -71,9 +71,9 @@ def _digest(tensors: Mapping[str, Tensor], text: str) -> str:
     return total.hexdigest()
 
 
-def flat(prefix: str, values: Any) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """The tensors of a NamedTuple by name, and its other values by name."""
-    named = {f"{prefix}.{name}": value for name, value in values._asdict().items()}
+def flat(prefix: str, values: Mapping[str, Any]) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The tensors among some values by name, and the others by name."""
+    named = {f"{prefix}.{name}": value for name, value in values.items()}
     tensors = {name: value for name, value in named.items() if isinstance(value, Tensor)}
     return tensors, {name: value for name, value in named.items() if name not in tensors}
 

@@ -191,7 +191,7 @@ class Checkpoint:
         if state.best is not None:
             parts["best"] = state.best
         for prefix, values in parts.items():
-            more, others = persistence.flat(prefix, values)
+            more, others = persistence.flat(prefix, values._asdict())
             tensors |= more
             header |= others
         persistence.write(self._path, tensors, header)

@@ -59,20 +59,15 @@ def learn(
     if model is None and classes is not None:
         known = np.unique(np.asarray(classes))
         checks.two_classes(known, "classes")
-    blocks: Iterable[Any] = [given[:3]]
+    blocks: Iterable[Given] = [given]
     if not given.in_memory:
-        blocks = ((block.X, block.y, block.weight) for block in given.rows().blocks())
+        blocks = (Given(block.X, block.y, block.weight) for block in given.rows().blocks())
     seed = int(check_random_state(run.random_state).randint(2**31 - 1))
     target = model.target if given.target is None and model is not None else given.target
-    for X, y, weight in blocks:
+    for block in blocks:
+        before = None if model is None else model.schema
         data, schema = online_block(
-            X,
-            y,
-            weight,
-            class_weight=settings.class_weight,
-            known=None if model is None else model.schema,
-            classes=known,
-            batch_size=settings.rows_per_step,
+            block, settings.class_weight, before, known, settings.rows_per_step
         )
         model = learn_block(settings, data, schema, target, model, seed, run)
         known = model.classes

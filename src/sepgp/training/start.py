@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sepgp.data.batches import Source, aligned
+from sepgp.data.batches import Batching, Source, aligned
 from sepgp.data.prepared import Data
 from sepgp.data.scaling import Floats, Scaling, identity
 from sepgp.data.schema import Schema
@@ -44,10 +44,8 @@ class Start(NamedTuple):
 
     def source(self, settings: Settings, data: Data, seed: int, size: int | None = None) -> Source:
         """Batches of data, scaled."""
-        dtype = settings.row_dtype(data.n_rows)
-        return data.source(
-            self.scaling, size or settings.rows_per_step, seed, dtype, settings.device
-        )
+        size, dtype = size or settings.rows_per_step, settings.row_dtype(data.n_rows)
+        return data.source(Batching(self.scaling, size, seed, dtype, settings.device))
 
 
 def from_model(model: Model) -> Start:

@@ -95,18 +95,6 @@ class Rows(ABC):
             yield from self.read(piece, size=size)
 
 
-def cuts(first: int, skip: int, end: int, size: int) -> Iterator[slice]:
-    """Rows from `first + skip` to `end`, cut at multiples of `size` from `first` on.
-
-    So the cuts of a piece are the same wherever its reading begins.
-    """
-    begin = first + skip
-    while begin < end:
-        cut = min(begin + size - (begin - first) % size, end)
-        yield slice(begin, cut)
-        begin = cut
-
-
 def cut_blocks(blocks: Iterable[Block], skip: int, size: int = BLOCK) -> Iterator[Block]:
     """The rows of some blocks from row number `skip` on, in blocks of at most `size` rows."""
     for block in blocks:
@@ -114,6 +102,14 @@ def cut_blocks(blocks: Iterable[Block], skip: int, size: int = BLOCK) -> Iterato
         skip -= passed
         for begin in range(passed, len(block), size):
             yield block.cut(begin, min(begin + size, len(block)))
+
+
+class WrappedRows(Rows):
+    """Rows that come from others, with the same columns and pieces."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows, self.name, self.schema = rows, rows.name, rows.schema
+        self.n_pieces, self.splittable = rows.n_pieces, rows.splittable
 
 
 class RowsInMemory(Rows):
@@ -127,9 +123,9 @@ class RowsInMemory(Rows):
 
     def read(self, piece: int, skip: int = 0, size: int = BLOCK) -> Iterator[Block]:
         """Blocks of a run of rows."""
-        first = piece * BLOCK
-        for part in cuts(first, skip, min(first + BLOCK, self._n_rows), size):
-            yield self._block(part)
+        end = min((piece + 1) * BLOCK, self._n_rows)
+        for begin in range(piece * BLOCK + skip, end, size):
+            yield self._block(slice(begin, min(begin + size, end)))
 
     @abstractmethod
     def _block(self, part: slice) -> Block: ...

@@ -2,20 +2,19 @@
 
 from collections.abc import Iterator
 
-from sepgp.data.rows.base import BLOCK, Block, Rows, cut_blocks
+from sepgp.data.rows.base import BLOCK, Block, Rows, WrappedRows, cut_blocks
 
 
-class CachedRows(Rows):
+class CachedRows(WrappedRows):
     """The same rows, kept in memory from the first reading on if all of them fit.
 
     As soon as they would take more than `n_bytes`, everything is dropped for good.
     """
 
     def __init__(self, rows: Rows, n_bytes: int) -> None:
-        self._rows, self._room = rows, n_bytes
+        super().__init__(rows)
+        self._room = n_bytes
         self._pieces: dict[int, list[Block]] = {}
-        self.name, self.schema = rows.name, rows.schema
-        self.n_pieces, self.splittable = rows.n_pieces, rows.splittable
 
     def read(self, piece: int, skip: int = 0, size: int = BLOCK) -> Iterator[Block]:
         """Blocks of a piece."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
-from sepgp.data.rows.base import BLOCK, Block, Rows, Wanted, cuts
+from sepgp.data.rows.base import BLOCK, Block, Rows, Wanted, cut_blocks
 from sepgp.data.rows.files import name_of, reading, same_columns
 from sepgp.errors import InvalidData
 
@@ -107,8 +107,7 @@ class CSVRows(Rows):
     def read(self, piece: int, skip: int = 0, size: int = BLOCK) -> Iterator[Block]:
         """Blocks of a run of lines."""
         table = self._parse(piece, self._types, self._decimal_point)
-        for part in cuts(0, skip, len(table), size):
-            yield self._columns.block(table[part], self._pieces[piece][0])
+        return cut_blocks([self._columns.block(table, self._pieces[piece][0])], skip, size)
 
 
 def _count_numbers(types: dict[str, pa.DataType]) -> int:
