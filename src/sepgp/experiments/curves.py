@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow
-import torch
 from numpy.typing import NDArray
 
 from sepgp.data.batches import Batching
