@@ -1,4 +1,4 @@
-"""Mean and variance of numbers by sums that can be merged in any order."""
+"""Mean and deviation of numbers by sums that can be merged in any order."""
 
 import functools
 import operator
@@ -12,11 +12,25 @@ from numpy.typing import NDArray
 from sepgp.data.scaling import TAIL, Floats, Scaling
 
 BLOCK = 65_536
+EXTREME = 400
+"""Numbers beyond 2 to this power, or below its inverse, are taken in other units: their squares
+would overflow, or be 0."""
+SWAMPED = 30.0
+"""A standard deviation that is more than this many times the width of most values is that of a few
+others."""
+NORMAL_WIDTHS = {0.25: 1.349, 0.1: 2.563, 0.05: 3.290, 0.01: 4.653}
+"""Between a quantile and its opposite, in standard deviations of a normal distribution."""
+QUANTILE_ROWS = 2000
+NOTHING = -(2**15)
+"""The unit of numbers that are all 0, as a power of 2: less than that of any others."""
 
 
 @dataclass(frozen=True)
 class Moments:
-    """Weight, mean, sum of squared deviations and range of k numbers, each of shape (k,)."""
+    """Weight, mean, sum of squared deviations and range of k numbers, each of shape (k,).
+
+    Mean, deviations and range are in units of 2 to the power `unit`, nearly always 0.
+    """
 
     weight: Floats
     mean: Floats
@@ -25,26 +39,34 @@ class Moments:
     high: Floats
     missing: Floats
     """Weight of the rows that lack the number."""
+    unit: NDArray[np.int_]
 
     @classmethod
     def of(cls, values: Floats, weight: Floats) -> Self:
         """Of rows of shape (b, k) with weights of shape (b,); NaN is left out. Cost O(bk)."""
         absent = np.isnan(values)
+        size = np.abs(values).max(0, where=~absent, initial=0.0)
+        unit = np.where(size > 0, np.frexp(size)[1], NOTHING)
+        unit[(np.abs(unit) <= EXTREME)] = 0
+        if unit.any():
+            values = np.ldexp(values, -unit)
         if not absent.any():
             total = np.full(values.shape[1], weight.sum())
             mean = weight @ values / total
             squares = weight @ np.square(values - mean)
-            return cls(total, mean, squares, values.min(0), values.max(0), 0.0 * total)
+            return cls(total, mean, squares, values.min(0), values.max(0), 0.0 * total, unit)
         total = weight @ ~absent
         with np.errstate(invalid="ignore"):
             mean = np.nan_to_num(weight @ np.where(absent, 0.0, values) / total)
         squares = weight @ np.where(absent, 0.0, np.square(values - mean))
         low = np.where(absent, np.inf, values).min(0)
         high = np.where(absent, -np.inf, values).max(0)
-        return cls(total, mean, squares, low, high, weight @ absent)
+        return cls(total, mean, squares, low, high, weight @ absent, unit)
 
     def __add__(self, other: Self) -> Self:
         """Of both sets of rows together (Chan, Golub and LeVeque, 1983)."""
+        unit = np.maximum(self.unit, other.unit)
+        self, other = self._in(unit), other._in(unit)
         total = self.weight + other.weight
         with np.errstate(invalid="ignore"):
             share = np.nan_to_num(other.weight / total)
@@ -56,7 +78,17 @@ class Moments:
             np.minimum(self.low, other.low),
             np.maximum(self.high, other.high),
             self.missing + other.missing,
+            unit,
         )
+
+    def _in(self, unit: NDArray[np.int_]) -> Self:
+        """The same numbers in another unit."""
+        change = self.unit - unit
+        if not change.any():
+            return self
+        mean, low, high = (np.ldexp(part, change) for part in (self.mean, self.low, self.high))
+        squares = np.ldexp(self.squares, 2 * change)
+        return replace(self, mean=mean, squares=squares, low=low, high=high, unit=unit)
 
     def __mul__(self, factor: float) -> Self:
         """Of the same rows with all weights multiplied by a factor."""
@@ -69,7 +101,7 @@ class Moments:
 
     def facts(self) -> list[Any]:
         """What tells these numbers from others, in terms of JSON."""
-        return [self.mean.tolist(), self.squares.tolist(), self.missing.tolist()]
+        return [self.centre.tolist(), self.deviation.tolist(), self.missing.tolist()]
 
     @property
     def varies(self) -> NDArray[np.bool_]:
@@ -80,7 +112,12 @@ class Moments:
     def centre(self) -> Floats:
         """The mean, shape (k,), free of rounding where all numbers are the same; 0 if none is."""
         same = np.where(self.weight > 0, self.low, 0.0)
-        return np.where(self.varies, self.mean, same)
+        return np.ldexp(np.where(self.varies, self.mean, same), self.unit)
+
+    @property
+    def deviation(self) -> Floats:
+        """The standard deviation, shape (k,), where missing numbers are at the mean."""
+        return np.ldexp(np.sqrt(self.squares / (self.weight + self.missing)), self.unit)
 
 
 def standardization(X: NDArray[Any], weight: Floats) -> Scaling:
@@ -91,14 +128,33 @@ def standardization(X: NDArray[Any], weight: Floats) -> Scaling:
     blocks = (slice(i, i + BLOCK) for i in range(0, len(X), BLOCK))
     parts = (Moments.of(X[b].astype(np.float64), weight[b]) for b in blocks)
     total = functools.reduce(operator.add, parts)
-    return standardized(total.centre, total.squares / total.weight, total.varies)
+    return standardized(total.centre, total.deviation, total.varies)
 
 
-def standardized(mean: Floats, variance: Floats, varies: NDArray[Any]) -> Scaling:
+def standardized(mean: Floats, deviation: Floats, varies: NDArray[Any]) -> Scaling:
     """The scaling to mean 0 and variance 1 of features, each argument of shape (d,).
 
     A constant feature keeps scale 1, so that it becomes exactly 0, and no gradient moves inducing
     points out of the plane of the data, instead of being divided by nothing.
     """
-    scale = np.where(varies > 0, np.sqrt(variance), 1.0)
-    return Scaling(mean, np.where(scale > 0, scale, 1.0), TAIL)
+    return Scaling(mean, np.where((varies > 0) & (deviation > 0), deviation, 1.0), TAIL)
+
+
+def resistant(scaling: Scaling, rows: NDArray[Any]) -> Scaling:
+    """The same scaling, but where a few far values set it: one, or a sign for missing as -999.
+
+    There it is by the quantiles of a sample of rows, shape (k, d), or else all other values would
+    look alike. Features that are mostly one value are judged by quantiles farther out.
+    """
+    some = np.asarray(rows[:: -(-len(rows) // QUANTILE_ROWS)], np.float64)
+    width = np.zeros(some.shape[1])
+    for share, normal in NORMAL_WIDTHS.items():
+        with np.errstate(over="ignore"):
+            found = np.diff(np.quantile(some, [share, 1 - share], axis=0), axis=0)[0] / normal
+        width = np.where(width > 0, width, found)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        swamped = np.isfinite(width) & (width > 0) & (scaling.scale / width > SWAMPED)
+    return scaling._replace(
+        mean=np.where(swamped, np.median(some, axis=0), scaling.mean),
+        scale=np.where(swamped, width, scaling.scale),
+    )

@@ -13,7 +13,7 @@ from sepgp.data import checks, stream_source
 from sepgp.data.array_source import ArraySource
 from sepgp.data.batches import MINIBATCH, Batching
 from sepgp.data.encoding import Encoding
-from sepgp.data.moments import standardization
+from sepgp.data.moments import resistant, standardization
 from sepgp.data.rows.base import Block, Rows
 from sepgp.data.rows.cached import CachedRows
 from sepgp.data.sample import Sample
@@ -50,7 +50,7 @@ class ArrayData(NamedTuple):
 
     def scaling(self) -> Scaling:
         """The standardisation of the features."""
-        return standardization(self.X, self.weight)
+        return resistant(standardization(self.X, self.weight), self.X)
 
     def source(self, how: Batching) -> ArraySource:
         """Batches for training."""
@@ -84,7 +84,7 @@ class StreamData:
 
     def scaling(self) -> Scaling:
         """The standardisation of the features."""
-        return self.survey.scaling
+        return resistant(self.survey.scaling, self.sample()[0])
 
     def source(self, how: Batching) -> StreamSource:
         """Batches for training."""

@@ -13,6 +13,8 @@ TAIL = 2.0
 FARTHEST = 1e12
 """No scaled value is larger: squared distances would overflow in float32."""
 
+LARGEST = float(np.finfo(np.float64).max)
+
 
 class Scaling(NamedTuple):
     """z = (x − mean)/scale, feature by feature, with values beyond `tail` drawn in.
@@ -45,7 +47,7 @@ class Scaling(NamedTuple):
         far = size > self.tail
         with np.errstate(over="ignore"):
             z[far] = np.copysign(self.tail + np.expm1(size[far] - self.tail), z[far])
-            return z * self.scale + self.mean
+            return np.clip(z * self.scale + self.mean, -LARGEST, LARGEST)
 
 
 def identity(n_features: int) -> Scaling:

@@ -171,7 +171,7 @@ def _as_kind(part: Moments | Levels, name: str, which: str) -> Moments | Levels:
 
 
 def _scaled(encoder: Encoder, part: Moments | Levels) -> Floats:
-    """Mean, variance, and whether it varies, of the features of a column, shape (3, k)."""
+    """Mean, deviation, and whether it varies, of the features of a column, shape (3, k)."""
     if isinstance(part, Levels):
         assert isinstance(encoder, Text)
         known = [part.weight[level] for level in encoder.levels]
@@ -186,8 +186,8 @@ def _scaled(encoder: Encoder, part: Moments | Levels) -> Floats:
 
 
 def _values(part: Moments) -> Floats:
-    """Missing values are at the mean and so add nothing to the variance."""
-    return np.stack([part.centre, part.squares / (part.weight + part.missing), part.varies])
+    """Of numbers, where missing ones are at the mean."""
+    return np.stack([part.centre, part.deviation, part.varies])
 
 
 def _shares(weights: Sequence[float]) -> Floats:
@@ -195,4 +195,4 @@ def _shares(weights: Sequence[float]) -> Floats:
     weight = np.asarray(weights, np.float64)
     share = weight / weight.sum()
     varies = (weight > 0) & (np.count_nonzero(weight) > 1)
-    return np.stack([share, share * (1 - share), varies])
+    return np.stack([share, np.sqrt(share * (1 - share)), varies])

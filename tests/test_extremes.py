@@ -1,0 +1,88 @@
+"""Values of any size: training is sane, and what it wrote can be read."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from quick import blobs, quick
+from sklearn.metrics import roc_auc_score
+
+import sepgp
+from sepgp.data.moments import Moments, resistant, standardization
+
+EXTREMES = [0.0, 1e-320, 1e-300, -1e-160, 1.0, -999.0, 1e30, -1e155, 1e160, -1e300, 1.7e308]
+
+
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    values=st.lists(st.sampled_from(EXTREMES), min_size=2, max_size=2),
+    share=st.sampled_from([0.01, 0.3, 1.0]),
+    factor=st.sampled_from([1.0, 1e-300, 1e150, 1e300]),
+    table=st.booleans(),
+)
+def test_a_model_that_save_has_written_always_loads(values, share, factor, table, tmp_path) -> None:
+    X, y = blobs(80)
+    random = np.random.default_rng(0)
+    X = np.column_stack([X, factor * random.normal(size=80)])
+    for column, value in enumerate(values, 1):
+        X[random.random(80) < share, column] = value
+    rows = pd.DataFrame(X, columns=list("abc")) if table else X
+    model = quick(max_iter=5).fit(rows, y)
+    model.save(tmp_path / "model.sepgp")
+    again = sepgp.load(tmp_path / "model.sepgp")
+    assert_array_equal(again.predict_proba(rows), model.predict_proba(rows))
+    assert np.isfinite(model.predict_proba(rows)).all()
+    assert np.isfinite(model.inducing_points_).all()
+
+
+@pytest.mark.parametrize("factor", [1e-308, 1e-200, 1e-160, 1e155, 1e200, 1e300])
+def test_columns_beyond_what_can_be_squared_were_ignored(factor) -> None:
+    X, y = blobs(60)
+    scaled, plain = (standardization(rows, np.ones(60)) for rows in (X * factor, X))
+    assert_allclose(scaled.apply(X * factor), plain.apply(X), rtol=1e-9)
+    fitted = quick().fit(X * factor, y)
+    assert_allclose(fitted.predict_proba(X * factor), quick().fit(X, y).predict_proba(X), atol=1e-6)
+
+
+def test_moments_of_blocks_of_very_different_size() -> None:
+    values = np.array([[0.0, 1e300], [1e-200, -1.0], [3e-200, 1e-300], [np.nan, 1e200]])
+    parts = [Moments.of(values[i : i + 1], np.ones(1)) for i in range(4)]
+    whole = Moments.of(values, np.ones(4))
+    for order in ([0, 1, 2, 3], [3, 2, 1, 0], [2, 0, 3, 1]):
+        total = parts[order[0]]
+        for i in order[1:]:
+            total = total + parts[i]
+        assert_allclose(total.centre, whole.centre, rtol=1e-12)
+        assert_allclose(total.deviation, whole.deviation, rtol=1e-12)
+        assert_array_equal(total.varies, [True, True])
+
+
+@pytest.mark.parametrize(("value", "share"), [(1e4, 1 / 600), (1e160, 1 / 600), (-999.0, 0.05)])
+def test_a_few_far_values_made_a_column_useless(value, share) -> None:
+    random = np.random.default_rng(0)
+    X = random.normal(size=(600, 2))
+    y = (X[:, 0] + 0.3 * random.normal(size=600) > 0).astype(int)
+    spoilt = X.copy()
+    spoilt[: round(600 * share), 0] = value
+    rest = slice(round(600 * share), None)
+    clean, model = (quick(n_inducing=30, max_iter=60).fit(rows, y) for rows in (X, spoilt))
+    areas = [roc_auc_score(y[rest], m.predict_proba(X[rest])[:, 1]) for m in (clean, model)]
+    assert areas[1] > areas[0] - 0.01
+
+
+def test_scaling_of_plain_columns_is_mean_and_deviation() -> None:
+    random = np.random.default_rng(0)
+    shapes = [
+        random.normal(size=3000),
+        random.standard_t(3, size=3000),
+        np.exp(random.normal(size=3000)),
+    ]
+    shapes += [random.random(3000) < 0.02, random.integers(0, 3, 3000), np.ones(3000)]
+    X = np.column_stack(shapes).astype(float)
+    scaling = standardization(X, np.ones(3000))
+    for one, other in zip(resistant(scaling, X), scaling, strict=True):
+        assert_array_equal(one, other)
