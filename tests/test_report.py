@@ -21,9 +21,9 @@ from sepgp import InvalidData, kernels, report
 from sepgp.data.array_source import merge_duplicates
 from sepgp.data.rows import ArrayRows
 from sepgp.errors import WriteFailed
-from sepgp.evaluation.metrics import BINS
 from sepgp.evaluation.relevance import relevance
 from sepgp.evaluation.tally import THRESHOLDS, Tally
+from sepgp.evaluation.two_classes import BINS
 from sepgp.evaluation.uncertainty import uncertainty
 from sepgp.report.columns import columns, moment, number
 from sepgp.report.dependence import curve, decision_map, grid

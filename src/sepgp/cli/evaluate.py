@@ -18,6 +18,9 @@ NAMES = {
     "brier": "Brier score",
     "ece": "calibration error (ECE)",
     "auc": "area under the ROC curve",
+    "classwise_ece": "class-wise calibration error",
+    "macro_auc": "macro AUC, one class against the rest",
+    "weighted_auc": "weighted AUC, by the rows of a class",
 }
 
 
@@ -30,8 +33,9 @@ def evaluate(
 ) -> None:
     """Say how good the probabilities are, with 95 % bootstrap intervals.
 
-    What the rows do not tell, as the area under the ROC curve with rows of one class, is null in
-    JSON.
+    With more than two classes the Brier score is summed over them, and the calibration error is
+    that of the most probable class. What the rows do not tell, as the area under the ROC curve
+    with rows of one class, is null in JSON.
 
     \b
     sepgp evaluate loans.sepgp new-loans.csv
@@ -53,12 +57,12 @@ def show(
     import numpy as np
 
     from sepgp.errors import InvalidData
-    from sepgp.evaluation.metrics import metrics, second_class
+    from sepgp.evaluation.metrics import class_codes, metrics
 
     logs, labels, weights = [], [], []
     for block in rows.blocks():
         logs.append(model.log_probabilities(block.X))
-        labels.append(second_class(model.classes, block.y, rows.name))
+        labels.append(class_codes(model.classes, block.y, rows.name))
         weights.append(block.weight)
     if not sum(weight.sum() for weight in weights):
         raise InvalidData(f"{rows.name} has no rows of positive weight; give data that has some.")
@@ -70,16 +74,20 @@ def show(
     from rich.console import Console
     from rich.table import Table
 
+    n_classes, n_present = len(model.classes), len(np.unique(y[weight > 0]))
+    several = "both" if n_classes == 2 else "several"
     table = Table("", "", "95 % interval", box=None)
     for name, value in found.items():
         number, interval = f"{value.value:.4f}", f"{value.low:.4f} to {value.high:.4f}"
         if math.isnan(value.value):
-            number, interval = "–", "needs rows of both classes"
+            number, interval = "–", f"needs rows of {several} classes"
         table.add_row(NAMES[name], number, interval)
     if not quiet:
         weighted = "" if (weight == 1).all() else ", each by its weight"
         typer.echo(f"{len(y):,} {kind} of {rows.name}{about}{weighted}:")
     Console().print(table)
+    if 1 < n_present < n_classes:
+        typer.echo(f"AUC is over the {n_present} of {n_classes} classes that the rows have.")
 
 
 def _without_nan(estimate: "Estimate") -> dict[str, float | None]:

@@ -7,11 +7,10 @@ from numpy.typing import NDArray
 
 from sepgp.data import checks
 from sepgp.data.scaling import Floats
+from sepgp.evaluation import many_classes, two_classes
 
-BINS = 15
-"""Bins of the expected calibration error."""
 WORK = 2e8
-"""Rows times resamples that an interval may cost."""
+"""Numbers times resamples that an interval may cost."""
 
 
 class Estimate(NamedTuple):
@@ -22,39 +21,34 @@ class Estimate(NamedTuple):
     high: float
 
 
-class Sorted(NamedTuple):
-    """Probabilities p of the second class in ascending order, with what the metrics need."""
-
-    p: Floats
-    y: Floats
-    """1 for the second class and 0 for the first, shape (n,)."""
-    loss: Floats
-    """−log of the probability of the true class, shape (n,)."""
+def class_codes(classes: NDArray[Any], y: NDArray[Any] | None, what: str) -> NDArray[np.int64]:
+    """The numbers of the classes of labels y, shape (b,); refuses those that are none of them."""
+    return checks.class_codes(checks.labelled(y, what), classes, what, "classes of the model")
 
 
-def second_class(classes: NDArray[Any], y: NDArray[Any] | None, what: str) -> NDArray[np.bool_]:
-    """Which labels y, shape (b,), are the second class; refuses those that are neither."""
-    codes = checks.class_codes(checks.labelled(y, what), classes, what, "classes of the model")
-    return np.asarray(codes == 1)
+def metrics(log_p: Floats, codes: NDArray[np.int64], weight: Floats) -> dict[str, Estimate]:
+    """Metrics of n rows, each NaN where the rows do not say.
 
+    NLL, error, Brier score, ECE and ROC AUC of the second class of two. With C classes the Brier
+    score is summed over the classes, ECE is that of the most probable class, and there are the
+    mean ECE of all classes and the macro and weighted mean of the AUC of each class against the
+    rest, over the classes that have rows.
 
-def metrics(log_p: Floats, y: NDArray[np.bool_], weight: Floats) -> dict[str, Estimate]:
-    """NLL, error, Brier score, ECE and ROC AUC of n rows, each NaN where the rows do not say.
-
-    `log_p`, shape (n, 2), are the logarithms of the probabilities of both classes; `y`, shape
-    (n,), says which rows are of the second one; a row of weight w, shape (n,), counts as w rows.
-    The intervals are from rows resampled with Poisson weights, with a fixed seed. Cost O(n) for
-    each of 100 to 1,000 resamples, and one sort.
+    `log_p`, shape (n, C), are the logarithms of the probabilities; `codes`, shape (n,), are the
+    numbers of the true classes; a row of weight w, shape (n,), counts as w rows. The intervals are
+    from rows resampled with Poisson weights, with a fixed seed. Cost O(nC) for each of 100 to
+    1,000 resamples, and a sort for every class.
     """
-    p = np.exp(log_p[:, 1])
-    order = np.argsort(p, kind="stable")
-    loss = -np.where(y, log_p[:, 1], log_p[:, 0])
-    rows = Sorted(p[order], y[order].astype(np.float64), loss[order])
-    weight = weight[order]
-    value = _metrics(rows, weight)
+    n, C = log_p.shape
+    if C == 2:
+        measure, weight = two_classes.measures(log_p, codes == 1, weight)
+    else:
+        measure, weight = many_classes.measures(log_p, codes, weight)
+    value = measure(weight)
     random = np.random.default_rng(0)
-    resamples = int(np.clip(WORK / len(p), 100, 1000))
-    drawn = [_metrics(rows, weight * random.poisson(1.0, len(p))) for _ in range(resamples)]
+    resamples = int(np.clip(WORK / (n * (C - 1)), 100, 1000))
+    weights = (weight * random.poisson(1.0, n) for _ in range(resamples))
+    drawn = [measure(resampled) for resampled in weights if resampled.any()]
     return {name: _estimate(value[name], [d[name] for d in drawn]) for name in value}
 
 
@@ -65,40 +59,3 @@ def _estimate(value: float, drawn: list[float]) -> Estimate:
     low, high = np.nanquantile(drawn, [0.025, 0.975])
     # The calibration error of a sample drawn again is larger: its interval may begin above it.
     return Estimate(value, min(value, float(low)), max(value, float(high)))
-
-
-def _metrics(rows: Sorted, weight: Floats) -> dict[str, float]:
-    total = weight.sum()
-    if total == 0:
-        return dict.fromkeys(("nll", "error", "brier", "ece", "auc"), float("nan"))
-    return {
-        "nll": float(weight @ rows.loss / total),
-        "error": float(weight @ ((rows.p > 0.5) != (rows.y > 0)) / total),
-        "brier": float(weight @ np.square(rows.p - rows.y) / total),
-        "ece": calibration_error(rows.p, rows.y, weight),
-        "auc": area_under_roc(rows.p, rows.y, weight),
-    }
-
-
-def calibration_error(p: Floats, y: Floats, weight: Floats) -> float:
-    """Expected calibration error over bins of equal width.
-
-    In each, the distance of the mean probability from the share of the second class.
-    """
-    where = np.minimum((p * BINS).astype(int), BINS - 1)
-    gap = np.bincount(where, weight * (y - p), BINS)
-    return float(np.abs(gap).sum() / weight.sum())
-
-
-def area_under_roc(p: Floats, y: Floats, weight: Floats) -> float:
-    """The chance that a row of the second class has the higher probability; ties count half.
-
-    `p` is in ascending order. NaN if one class has no weight.
-    """
-    positive, negative = weight * y, weight * (1 - y)
-    group = np.concatenate([[0], np.cumsum(p[1:] != p[:-1])])
-    up, down = np.bincount(group, positive), np.bincount(group, negative)
-    pairs = up.sum() * down.sum()
-    if pairs == 0:
-        return float("nan")
-    return float(up @ (np.cumsum(down) - 0.5 * down) / pairs)

@@ -17,12 +17,15 @@ def relevance(model: Model) -> dict[str, float]:
 
     A column counts by ½ E[(f(z) − f(z'))²], where z is an inducing point and z' is the same with
     this column's features taken from another one: Sobol's total effect, by Jansen's formula. So a
-    column that f ignores counts nothing, however many features it has. Empty if f is constant.
-    Cost O(m²d) per column and exchange.
+    column that f ignores counts nothing, however many features it has. With C classes it is the
+    sum over their functions, less the mean of these. Empty if f is constant. Cost O(m²d) per
+    column and exchange.
     """
     Z = model.Z.cpu()
     names, _, sizes = zip(*model.schema.columns, strict=True)
     beta, kernel = model.predictor.beta.cpu(), copy.deepcopy(model.kernel).cpu()
+    if beta.ndim == 2:  # of C classes: what moves all of them together changes nothing
+        beta = beta - beta.mean(0)
     exchanges = max(1, min(EXCHANGES, len(Z) - 1, ROWS // (len(Z) * len(names))))
     effects = []
     with torch.no_grad():

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from sepgp.data.scaling import Floats
-from sepgp.evaluation.metrics import BINS
+from sepgp.evaluation.two_classes import BINS
 
 THRESHOLDS: Floats = np.arange(1, 1000) / 1000
 """Where the reader can put the threshold."""
@@ -23,7 +23,10 @@ EDGES: Floats = np.unique(
 
 
 class Reliability(NamedTuple):
-    """Stated against observed, for every bin that has rows; all of shape (bins,)."""
+    """Stated against observed, for every bin that has rows; all of shape (bins,).
+
+    The intervals are those of as many rows of the same weight as would tell as much.
+    """
 
     rows: Floats
     """How many are in the bin."""
@@ -34,6 +37,15 @@ class Reliability(NamedTuple):
     low: Floats
     """95 % interval of what is observed (Wilson)."""
     high: Floats
+
+    @classmethod
+    def of(cls, sums: Floats) -> Self:
+        """From weights without and with the event, squared weights and p, summed over each bin."""
+        without, with_, squares, stated = sums[:, sums[:2].sum(0) > 0]
+        count = without + with_
+        observed = with_ / count
+        low, high = wilson(observed, count**2 / squares)
+        return cls(count, stated / count, observed, low, high)
 
 
 class Tally(NamedTuple):
@@ -78,16 +90,8 @@ class Tally(NamedTuple):
         return float(np.diff(recall, prepend=0.0) @ precision) if len(recall) else float("nan")
 
     def reliability(self) -> Reliability:
-        """Stated against observed in `BINS` bins of the same width.
-
-        The intervals are those of as many rows of the same weight as would tell as much.
-        """
-        sums = np.add.reduceat(np.vstack(self), _begins(BINS), axis=1)
-        first, second, squares, stated = sums[:, sums[:2].sum(0) > 0]
-        count = first + second
-        observed = second / count
-        low, high = wilson(observed, count**2 / squares)
-        return Reliability(count, stated / count, observed, low, high)
+        """Stated against observed in `BINS` bins of the same width."""
+        return Reliability.of(np.add.reduceat(np.vstack(self), _begins(BINS), axis=1))
 
     def roc(self) -> tuple[Floats, Floats]:
         """False and true positive rates, from (0, 0) to (1, 1) as the threshold falls."""

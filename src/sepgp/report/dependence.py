@@ -21,25 +21,28 @@ DRAWS = 200
 
 
 class Curve(NamedTuple):
-    """The probability of the second class at each value of a column, averaged over rows."""
+    """The probabilities at each value of a column, averaged over rows."""
 
     column: Column
     values: list[Value]
     """In ascending order, or texts from the most frequent down; what is missing comes last."""
     p: Floats
+    """Of the second of two classes, shape (values,), or of all of many, shape (values, C)."""
     low: Floats
-    """Lower end of the 90 % interval that the posterior gives to the average."""
+    """Lower end of the 90 % interval that the posterior gives to the average; with many classes
+    it is the average itself."""
     high: Floats
 
 
 class Map(NamedTuple):
-    """The mean probability over the values of two columns, arrays of shape (ys, xs)."""
+    """The mean probabilities over the values of two columns, arrays of shape (ys, xs)."""
 
     x: Column
     y: Column
     xs: list[Value]
     ys: list[Value]
     p: Floats
+    """Of the second of two classes, or of all of many, then of shape (ys, xs, C)."""
     unlearned: Floats
     """Mean of f's standard deviation over what it was before training."""
 
@@ -62,17 +65,20 @@ def grid(X: Rows, column: Column, even: int | None = None) -> list[Value]:
 
 
 def curve(
-    model: Model, draws: Draws, X: Rows, weight: Floats, column: Column, at: list[Value]
+    model: Model, draws: Draws | None, X: Rows, weight: Floats, column: Column, at: list[Value]
 ) -> Curve:
     """Partial dependence with n weighted rows X at some values. Cost: n predictions each.
 
     The band is that of the average, so it knows that f at one row says something of f at others.
+    It needs draws of f, which are those of two classes.
     """
     if column.missing or None in at:  # which comes last
         at = [*(value for value in at if value is not None), None]
     rows = joined([replaced(X, column, value) for value in at])
     share = weight / weight.sum()
-    p = model.probabilities(rows)[:, 1].reshape(len(at), -1) @ share
+    p = _averages(model, rows, share)
+    if draws is None:
+        return Curve(column, at, p, p, p)
     drawn = share @ probabilities(model, draws, rows).reshape(len(at), len(share), -1)
     low, high = np.quantile(drawn, [0.05, 0.95], axis=1)
     return Curve(column, at, p, low, high)
@@ -82,10 +88,18 @@ def decision_map(model: Model, X: Rows, weight: Floats, x: Column, y: Column, sa
     """The mean over weighted rows X at each pair of values, chosen by a larger sample."""
     share = weight / weight.sum()
     xs, ys = (grid(sample, column, CELLS) for column in (x, y))
-    p, left = np.empty((2, len(ys), len(xs)))
-    for row, value in enumerate(ys):
+    p, left = [], []
+    for value in ys:
         fixed = replaced(X, y, value)
         rows = joined([replaced(fixed, x, v) for v in xs])
-        p[row] = model.probabilities(rows)[:, 1].reshape(len(xs), -1) @ share
-        left[row] = unlearned(model, rows).reshape(len(xs), -1) @ share
-    return Map(x, y, xs, ys, p, left)
+        p.append(_averages(model, rows, share))
+        left.append(unlearned(model, rows).reshape(len(xs), -1) @ share)
+    return Map(x, y, xs, ys, np.array(p), np.array(left))
+
+
+def _averages(model: Model, rows: Rows, share: Floats) -> Floats:
+    """Averages over every len(share) rows: of the second class, shape (k,), or of all, (k, C)."""
+    p = model.probabilities(rows)
+    p = p.reshape(-1, len(share), p.shape[1])
+    averages: Floats = np.einsum("kbc,b->kc", p, share)
+    return averages[:, 1] if averages.shape[1] == 2 else averages

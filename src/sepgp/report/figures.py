@@ -193,7 +193,7 @@ def decision_map(found: Map, amount: Floats, scale: Pair, style: str) -> Plot:
     return plot
 
 
-def with_rows(plot: Plot, found: Map, X: Rows, second: NDArray[np.bool_]) -> Plot:
+def with_rows(plot: Plot, found: Map, X: Rows, second: NDArray[Any]) -> Plot:
     """The map with some of the rows in the colours of their classes, where there is no text."""
     if "text" in (found.x.kind, found.y.kind):
         return plot

@@ -1,6 +1,6 @@
 """Everything that the report says, found in one pass over the rows."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +14,8 @@ from sepgp.data.rows.base import joined, taken
 from sepgp.data.sample import Sample
 from sepgp.data.scaling import Floats
 from sepgp.errors import InvalidData
-from sepgp.evaluation.metrics import Estimate, metrics, second_class
+from sepgp.evaluation.confusion import Confusion
+from sepgp.evaluation.metrics import Estimate, class_codes, metrics
 from sepgp.evaluation.relevance import relevance
 from sepgp.evaluation.tally import Tally
 from sepgp.evaluation.uncertainty import Uncertainty, uncertainty
@@ -26,7 +27,7 @@ from sepgp.report.posterior import draw
 CURVES = 9
 """Columns whose curves are drawn."""
 BACKGROUND = 300
-"""Rows that a curve is averaged over; a map takes a quarter of them."""
+"""Rows that a curve of two classes is averaged over; a map takes a quarter of them."""
 SHOWN = 10
 """Rows in either list of uncertain rows."""
 
@@ -37,9 +38,12 @@ class UncertainRows(NamedTuple):
     numbers: NDArray[np.int64]
     """Which rows of the data they are, counted from 1."""
     X: Rows
-    y: NDArray[np.bool_]
+    y: NDArray[np.int64]
+    """The numbers of their classes."""
+    said: NDArray[np.int64]
+    """Those of their most probable classes."""
     p: Floats
-    """Probability of the second class."""
+    """Probability of the second of two classes, or of the most probable of many."""
     parts: Uncertainty
 
     def first(self, by: str) -> "UncertainRows":
@@ -49,7 +53,8 @@ class UncertainRows(NamedTuple):
         if isinstance(X, pa.Table):
             X = canonical(X)
         parts = Uncertainty(*(part[where] for part in self.parts))
-        return UncertainRows(self.numbers[where], X, self.y[where], self.p[where], parts)
+        y, said = self.y[where], self.said[where]
+        return UncertainRows(self.numbers[where], X, y, said, self.p[where], parts)
 
 
 class Findings(NamedTuple):
@@ -64,6 +69,8 @@ class Findings(NamedTuple):
     scores: dict[str, Estimate]
     """As `sepgp evaluate` gives them."""
     tally: Tally
+    """Of the second of two classes, or of whether the most probable of many was right."""
+    confusion: Confusion
     noise: float
     """Mean over all rows, in bits."""
     ignorance: float
@@ -84,68 +91,106 @@ def findings(
     """Go over all rows once, block by block, and look closer at a sample of them.
 
     `progress` is called after every block with the number of rows so far. Memory is that of a
-    block, of the sample, and 25 bytes per row. Cost: a prediction per row and about 150,000 more,
-    and the intervals of the scores.
+    block, of the sample, and 8C + 16 bytes per row with C classes. Cost: a prediction per row and
+    about 150,000 more (50,000 if C > 2), and the intervals of the scores.
     """
-    tally, totals, n_read = Tally.of(np.empty(0), np.empty(0, bool), np.empty(0)), np.zeros(2), 0
-    sample = Sample(seed=0)
-    seen: list[tuple[Floats, NDArray[np.bool_], Floats]] = []
-    uncertain: list[UncertainRows] = []
-    ignorant: list[UncertainRows] = []
-    for block in source.blocks():
-        numbers = n_read + 1 + np.flatnonzero(block.weight > 0)
-        n_read += len(block)
-        if not len(numbers):
-            continue
-        if len(numbers) < len(block):
-            block = block.take(np.flatnonzero(block.weight > 0))
-        y, weight = second_class(model.classes, block.y, source.name), block.weight
-        block = Block(block.X, y, weight)
-        _check_width(model, source, block)
-        mean, variance = model.latent(block.X)
-        p = model.likelihood.probabilities(mean, variance)[:, 1]
-        tally = tally.plus(Tally.of(p, y, weight))
-        parts = uncertainty(mean, variance, p)
-        totals += [weight @ parts.noise, weight @ parts.ignorance]
-        sample.add(block)
-        seen.append((model.likelihood.log_probabilities(mean, variance), y, weight))
-        rows = UncertainRows(numbers, block.X, y, p, parts)
-        uncertain.append(rows.first("total"))
-        ignorant.append(rows.first("ignorance"))
-        if progress is not None:
-            progress(n_read)
-    if not uncertain:
+    seen = _Seen(model)
+    for numbers, block in _labelled(model, source, progress):
+        seen.add(numbers, block)
+    if not seen.predictions:
         raise InvalidData(f"{source.name} has no rows of positive weight; give data that has some.")
-    log_p, y, weight = (np.concatenate(parts) for parts in zip(*seen, strict=True))
-    drawn = sample.block()
+    log_p, codes, weight = map(np.concatenate, zip(*seen.predictions, strict=True))
+    drawn = seen.sample.block()
     shares = relevance(model)
     ranked = sorted(columns(model), key=lambda column: -shares.get(column.name, 0.0))
     curves, map_ = _dependence(model, drawn, ranked)
+    noise, ignorance = seen.bits / seen.tally.total
     return Findings(
-        source.name,
-        len(y),
-        bool((weight != 1).any()),
-        metrics(log_p, y, weight),
-        tally,
-        float(totals[0] / tally.total),
-        float(totals[1] / tally.total),
-        _joined(uncertain).first("total"),
-        _joined(ignorant).first("ignorance"),
-        drawn,
-        shares,
-        ranked,
-        curves,
-        map_,
+        name=source.name,
+        n_rows=len(codes),
+        weighted=bool((weight != 1).any()),
+        scores=metrics(log_p, codes, weight),
+        tally=seen.tally,
+        confusion=seen.confusion,
+        noise=float(noise),
+        ignorance=float(ignorance),
+        most_uncertain=seen.first("total" if len(model.classes) == 2 else "noise"),
+        most_ignorant=seen.first("ignorance"),
+        sample=drawn,
+        relevance=shares,
+        ranked=ranked,
+        curves=curves,
+        map=map_,
     )
+
+
+def _labelled(
+    model: Model, source: Source, progress: Callable[[int], None] | None
+) -> Iterator[tuple[NDArray[np.int64], Block]]:
+    """Blocks of the rows that have weight, with class numbers for labels, and the rows' numbers."""
+    n_read = 0
+    for block in source.blocks():
+        where = np.flatnonzero(block.weight > 0)
+        if len(where):
+            kept = block if len(where) == len(block) else block.take(where)
+            _check_width(model, source, kept)
+            codes = class_codes(model.classes, kept.y, source.name)
+            yield n_read + 1 + where, Block(kept.X, codes, kept.weight)
+        n_read += len(block)
+        if progress is not None:
+            progress(n_read)
+
+
+class _Seen:
+    """What is kept of the rows of all blocks."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        C, none = len(model.classes), np.empty(0, np.int64)
+        self.sample = Sample(seed=0)
+        self.tally = Tally.of(np.empty(0), none == 1, np.empty(0))
+        self.confusion = Confusion.of(np.empty((0, C)), none, np.empty(0))
+        self.bits = np.zeros(2)
+        self.predictions: list[tuple[Floats, NDArray[np.int64], Floats]] = []
+        self.uncertain: dict[str, list[UncertainRows]] = {}
+
+    def add(self, numbers: NDArray[np.int64], block: Block) -> None:
+        """Predict the rows of a block."""
+        likelihood, codes, weight = self.model.likelihood, np.asarray(block.y), block.weight
+        mean, variance = self.model.latent(block.X)
+        probabilities = likelihood.probabilities(mean, variance)
+        said = likelihood.most_probable(mean, variance)
+        if len(self.model.classes) == 2:
+            p, event = probabilities[:, 1], codes == 1
+            parts = uncertainty(mean, variance, p)
+        else:
+            p, event = probabilities[np.arange(len(said)), said], codes == said
+            parts = uncertainty(mean, variance, probabilities)
+        self.sample.add(block)
+        self.tally = self.tally.plus(Tally.of(p, event, weight))
+        self.confusion = self.confusion.plus(Confusion.of(probabilities, codes, weight))
+        self.bits += [weight @ parts.noise, weight @ parts.ignorance]
+        self.predictions.append((likelihood.log_probabilities(mean, variance), codes, weight))
+        rows = UncertainRows(numbers, block.X, codes, said, p, parts)
+        for by in ("total", "noise", "ignorance"):
+            self.uncertain.setdefault(by, []).append(rows.first(by))
+
+    def first(self, by: str) -> UncertainRows:
+        """The rows that have most of one kind of uncertainty."""
+        numbers, X, *arrays, parts = zip(*self.uncertain[by], strict=True)
+        codes, said, p = map(np.concatenate, arrays)
+        both = Uncertainty(*map(np.concatenate, zip(*parts, strict=True)))
+        return UncertainRows(np.concatenate(numbers), joined(X), codes, said, p, both).first(by)
 
 
 def _dependence(model: Model, drawn: Block, ranked: list[Column]) -> tuple[list[Curve], Map | None]:
     """Curves of the first columns that have different values in a sample, and a map of two."""
-    background = np.arange(len(drawn))[:: max(1, len(drawn) // BACKGROUND)][:BACKGROUND]
+    size = BACKGROUND if len(model.classes) == 2 else BACKGROUND // 3
+    background = np.arange(len(drawn))[:: max(1, len(drawn) // size)][:size]
     behind, few_behind = drawn.take(background), drawn.take(background[::4])
     grids = {c.position: grid(drawn.X, c) for c in ranked[: 4 * CURVES]}
     moving = [c for c in ranked if len(grids.get(c.position, ())) > 1][:CURVES]
-    draws = draw(model, DRAWS)
+    draws = draw(model, DRAWS) if len(model.classes) == 2 else None
     map_ = None
     if len(moving) > 1:
         first, second, *_ = moving
@@ -161,10 +206,3 @@ def _check_width(model: Model, source: Source, block: Block) -> None:
             f"{source.name} has {width} columns besides the target, but the model was trained with "
             f"{model.schema.n_columns}; give the same columns."
         )
-
-
-def _joined(found: list[UncertainRows]) -> UncertainRows:
-    numbers, X, y, p, parts = zip(*found, strict=True)
-    both = (np.concatenate(part) for part in zip(*parts, strict=True))
-    arrays = (np.concatenate(numbers), joined(X), np.concatenate(y), np.concatenate(p))
-    return UncertainRows(*arrays, Uncertainty(*both))

@@ -18,8 +18,8 @@ from sepgp.data.inputs import Given
 from sepgp.data.rows import is_table
 from sepgp.data.schema import is_source
 from sepgp.errors import InvalidParameter
-from sepgp.evaluation.metrics import BINS
 from sepgp.evaluation.tally import Tally
+from sepgp.evaluation.two_classes import BINS
 from sepgp.files import atomic
 from sepgp.model import Model
 from sepgp.report import figures

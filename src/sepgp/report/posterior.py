@@ -37,12 +37,14 @@ def draw(model: Model, n_draws: int, seed: int = 0) -> Draws:
 def unlearned(model: Model, X: Rows) -> Floats:
     """Standard deviation of f after training over that before, at b rows, shape (b,).
 
-    1 says that the training rows have taught nothing about f there.
+    1 says that the training rows have taught nothing about f there. With C classes it is the mean
+    over their functions.
     """
     rows = _scaled(model, X)
     with torch.no_grad():
         before = model.kernel.diag(rows).cpu().numpy()
-    left: Floats = np.sqrt(model.latent(X)[1] / np.maximum(before, 1e-300))
+    after = model.latent(X)[1].reshape(len(before), -1)
+    left: Floats = np.sqrt(after / np.maximum(before, 1e-300)[:, None]).mean(1)
     return left
 
 

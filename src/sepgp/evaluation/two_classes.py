@@ -1,0 +1,72 @@
+"""How good the probabilities of two classes are."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sepgp.data.scaling import Floats
+
+BINS = 15
+"""Bins of the expected calibration error."""
+
+
+class Sorted(NamedTuple):
+    """Probabilities p of the second class in ascending order, with what the metrics need."""
+
+    p: Floats
+    y: Floats
+    """1 for the second class and 0 for the first, shape (n,)."""
+    loss: Floats
+    """−log of the probability of the true class, shape (n,)."""
+
+
+def measures(
+    log_p: Floats, y: NDArray[np.bool_], weight: Floats
+) -> tuple[Callable[[Floats], dict[str, float]], Floats]:
+    """A function that gives the metrics for any weights of the rows, and the weights in its order.
+
+    `log_p` has shape (n, 2); `y`, shape (n,), says which rows are of the second class.
+    """
+    p = np.exp(log_p[:, 1])
+    order = np.argsort(p, kind="stable")
+    loss = -np.where(y, log_p[:, 1], log_p[:, 0])
+    rows = Sorted(p[order], y[order].astype(np.float64), loss[order])
+    return partial(_measured, rows), weight[order]
+
+
+def _measured(rows: Sorted, weight: Floats) -> dict[str, float]:
+    total = weight.sum()
+    return {
+        "nll": float(weight @ rows.loss / total),
+        "error": float(weight @ ((rows.p > 0.5) != (rows.y > 0)) / total),
+        "brier": float(weight @ np.square(rows.p - rows.y) / total),
+        "ece": calibration_error(rows.p, rows.y, weight),
+        "auc": area_under_roc(rows.p, rows.y, weight),
+    }
+
+
+def calibration_error(p: Floats, y: Floats, weight: Floats) -> float:
+    """Expected calibration error over bins of equal width.
+
+    In each, the distance of the mean probability from the share of the second class.
+    """
+    where = np.minimum((p * BINS).astype(int), BINS - 1)
+    gap = np.bincount(where, weight * (y - p), BINS)
+    return float(np.abs(gap).sum() / weight.sum())
+
+
+def area_under_roc(p: Floats, y: Floats, weight: Floats) -> float:
+    """The chance that a row of the second class has the higher probability; ties count half.
+
+    `p` is in ascending order. NaN if one class has no weight.
+    """
+    positive, negative = weight * y, weight * (1 - y)
+    group = np.concatenate([[0], np.cumsum(p[1:] != p[:-1])])
+    up, down = np.bincount(group, positive), np.bincount(group, negative)
+    pairs = up.sum() * down.sum()
+    if pairs == 0:
+        return float("nan")
+    return float(up @ (np.cumsum(down) - 0.5 * down) / pairs)
