@@ -186,15 +186,10 @@ BAD = {
         "column 'late' has no label in 1 rows; drop",
     ),
     "one class": (lambda: TABLE.assign(late="a"), {}, r"X contains one class only \('a'\)"),
-    "third label": (
-        lambda: parquet(table=TABLE.assign(late=[*Y[:-1], 7]), row_group_size=10),
-        {},
-        r"has 3 classes within its first 60 rows \(0, 1, 7\); choose",
-    ),
     "numbers as labels": (
         lambda: parquet(table=TABLE.assign(late=X[:, 0])),
         {},
-        r"60 classes within its first 60 rows \(.*, \.\.\.\); choose two",
+        r"labels with a fraction, such as .*, so it is a quantity .* use a regressor",
     ),
     "columns of an array": (lambda: X, {"y": Y}, "name columns, but X is a ndarray"),
     "name beside an array": (
@@ -254,10 +249,10 @@ BAD_FUNCTIONS = {
         {},
         r"source\(\) has no label in 30 rows; drop",
     ),
-    "third label": (
-        gives(*GOOD, (X, Y + 1)),
+    "more classes than are told apart": (
+        gives(*GOOD, (np.ones((1001, X.shape[1])), np.arange(1001))),
         {},
-        r"3 classes within its first 120 rows \(0, 1, 2\)",
+        r"1,001 classes within its first 1,061 rows \(0, 1, 2, \.\.\.\), and at most 1,000",
     ),
     "labels of two types": (gives(*GOOD, (X, TEXT)), {}, "labels that cannot be compared"),
     "labels of two types at once": (

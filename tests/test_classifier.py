@@ -11,9 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from quick import METHODS, blobs, quick
 from scipy.special import log_ndtr, ndtr
 from sklearn.base import clone
-from sklearn.datasets import load_iris
 from sklearn.model_selection import GridSearchCV
-from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import compute_sample_weight
@@ -114,13 +112,6 @@ def test_prediction_in_chunks_is_prediction_at_once(monkeypatch) -> None:
     whole = model.predict_latent(PROBE)
     monkeypatch.setattr("sepgp.model.CHUNK", 7)
     assert_allclose(model.predict_latent(PROBE), whole, rtol=1e-12, atol=1e-12)
-
-
-def test_more_than_two_classes_through_one_versus_rest() -> None:
-    features, species = load_iris(return_X_y=True)
-    model = OneVsRestClassifier(quick()).fit(features, species)
-    assert model.score(features, species) > 0.9
-    assert_allclose(model.predict_proba(features).sum(1), 1)
 
 
 # --- tables, pipelines and copies -------------------------------------------------------------

@@ -49,7 +49,7 @@ def test_ep_is_refused_with_the_number_it_needs(
 ) -> None:
     monkeypatch.setattr(memory, "available", lambda: 10**9)
     with pytest.raises(NotEnoughMemory, match=rf"EP needs {gigabytes}.* GB .* 1\.0 GB") as error:
-        memory.check_sites(METHODS["ep"], n, m, minibatch, copies)
+        memory.check_sites(METHODS["ep"], n, m, minibatch, copies=copies)
     assert "use method='sep'" in str(error.value)
     assert_one_sentence(str(error.value))
 

@@ -29,10 +29,12 @@ OF_A_RUN = ("callbacks", "checkpoint", "device", "random_state", "verbose", "war
 class GPClassifier(ClassifierMixin, BaseEstimator):
     """Sparse Gaussian process classifier with a probit likelihood, trained by EP, SEP or ADF.
 
-    The model is y = sign(f(x) + ε) with ε standard normal and f a Gaussian process that m
-    inducing points summarise (FITC). Training refines the approximate likelihood factors and
-    learns kernel parameters and inducing points by gradient ascent on the evidence log Z_q, one
-    step of each per batch. Cost per step: O(m³) + O(m² + md) per row of the batch.
+    For two classes the model is y = sign(f(x) + ε) with ε standard normal and f a Gaussian process
+    that m inducing points summarise (FITC). For C > 2 classes there is an f for each, with one
+    kernel and the same inducing points, and y = argmax_c (f_c(x) + ε_c). Training refines the
+    approximate likelihood factors and learns kernel parameters and inducing points by gradient
+    ascent on the evidence log Z_q, one step of each per batch. Cost per step: O(m³) + O(m² + md)
+    per row of the batch; for C > 2 the terms without d are C-fold.
 
     Parameters
     ----------
@@ -104,8 +106,8 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
 
     Attributes
     ----------
-    classes_ : array of shape (2,)
-        The two labels, sorted: probabilities have their columns in this order.
+    classes_ : array of shape (C,)
+        The labels, sorted: probabilities have their columns in this order.
     n_features_in_ : int
         The number of columns of X.
     feature_names_in_ : array of text
@@ -196,7 +198,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         target: str | None = None,
         columns: Sequence[str] | None = None,
     ) -> Self:
-        """Train on rows with two kinds of labels.
+        """Train on rows with labels of two or more classes.
 
         Parameters
         ----------
@@ -240,8 +242,8 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        classes : array of shape (2,), optional
-            Both classes, in the first call, if its rows may have one of them only.
+        classes : array of shape (C,), optional
+            All classes, in the first call, if its rows may lack some of them.
         """
         before = getattr(self, "model_", None)
         given = Given(X, y, sample_weight, target, columns)
@@ -262,29 +264,32 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     # arrays, block by block, in the order of its rows.
 
     def predict_latent(self, X: Any) -> Any:
-        """Mean and variance of f at the rows X, shape (n, d): two arrays of shape (n,).
+        """Mean and variance of f at the rows X: two arrays of shape (n,), or (n, C) for C > 2.
 
-        `predict_proba` is Φ(mean/√(1 + variance)); a variance near the kernel's amplitude says
-        that the model knows nothing there. Cost O(m² + md) per row; memory O(m) per row of a
-        chunk.
+        For two classes `predict_proba` is Φ(mean/√(1 + variance)); a variance near the kernel's
+        amplitude says that the model knows nothing there. Cost O(m² + md) per row; memory O(m) per
+        row of a chunk.
         """
         return self._fitted().latent(X)
 
     def decision_function(self, X: Any) -> Any:
-        """z = mean/√(1 + variance) of f at the rows X, shape (n,): P(classes_[1]) = Φ(z)."""
+        """For two classes z = mean/√(1 + variance) of f, shape (n,): P(classes_[1]) = Φ(z).
+
+        For C > 2 the logarithms of the probabilities, shape (n, C).
+        """
         model = self._fitted()
         return model.predict(X, model.likelihood.decision)
 
     def predict_proba(self, X: Any) -> Any:
-        """Probabilities of the two classes at the rows X, shape (n, 2), columns as `classes_`."""
+        """Probabilities of the classes at the rows X, shape (n, C), columns as `classes_`."""
         return self._fitted().probabilities(X)
 
     def predict_log_proba(self, X: Any) -> Any:
-        """Logarithms of `predict_proba`, shape (n, 2), exact for probabilities near 0 too."""
+        """Logarithms of `predict_proba`, shape (n, C), exact for probabilities near 0 too."""
         return self._fitted().log_probabilities(X)
 
     def predict(self, X: Any) -> Any:
-        """The more probable class of each of the rows X, shape (n,)."""
+        """The most probable class of each of the rows X, shape (n,)."""
         return self._fitted().labels(X)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -318,11 +323,6 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         if names is None:
             raise AttributeError("The rows of training had no names.")
         return np.array(names, dtype=object)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        return tags
 
 
 def load(path: str | os.PathLike[str]) -> GPClassifier:

@@ -1,6 +1,7 @@
 """The fitted model: one frozen value that predicts."""
 
 import copy
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,7 +20,7 @@ from sepgp.gp.predictor import Predictor, predict
 from sepgp.likelihoods import Likelihood
 
 CHUNK = 4096
-"""Rows predicted at a time: prediction never holds more than CHUNK × m numbers."""
+"""Rows predicted at a time, fewer with many classes: never more than CHUNK × m numbers at once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +89,7 @@ class Model:
         return copy.deepcopy(self.kernel).to(self.dtype), self.Z.to(self.dtype), folded
 
     def latent(self, X: Any) -> Any:
-        """Mean and variance of f at rows X, two arrays of shape (n,)."""
+        """Mean and variance of f at rows X, two arrays of shape (n,), or (n, C) for C > 2."""
         return self.predict(X, lambda mean, variance: (mean, variance))
 
     def probabilities(self, X: Any) -> Any:
@@ -120,12 +121,14 @@ class Model:
 
     @torch.no_grad()
     def latent_of_features(self, rows: NDArray[Any]) -> tuple[Floats, Floats]:
-        """Mean and variance of f at rows of features, shape (n, d), each of shape (n,)."""
+        """Mean and variance of f at rows of features, shape (n, d): each (n,), or (n, C)."""
         kernel, Z, folded = self._rounded
-        mean, variance = np.empty(len(rows)), np.empty(len(rows))
-        for begin in range(0, len(rows), CHUNK):
-            chunk = slice(begin, begin + CHUNK)
+        shape = (len(rows), *self.likelihood.latents)
+        mean, variance = np.empty(shape), np.empty(shape)
+        size = max(1, CHUNK // math.prod(self.likelihood.latents))
+        for begin in range(0, len(rows), size):
+            chunk = slice(begin, begin + size)
             x = torch.as_tensor(self.scaling.apply(rows[chunk])).to(Z.device, self.dtype)
             part = predict(folded, kernel(Z, x), kernel.diag(x))
-            mean[chunk], variance[chunk] = (values.cpu().numpy() for values in part)
+            mean[chunk], variance[chunk] = (values.cpu().numpy().T for values in part)
         return mean, variance

@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 from sepgp.data.scaling import Floats
 from sepgp.errors import InvalidData
 
+MOST_CLASSES = 1000
+"""Each class has a latent function: memory and time grow with their number."""
+
 
 def unique_names(names: Sequence[str], what: str) -> None:
     """Refuse names of columns that come twice."""
@@ -149,22 +152,28 @@ def distinct(y: NDArray[Any], what: str) -> NDArray[Any]:
         ) from error
 
 
-def two_classes(classes: NDArray[Any], what: str = "y", read: int | None = None) -> None:
-    """Refuse another number of distinct labels than two.
+def several_classes(classes: NDArray[Any], what: str = "y", read: int | None = None) -> None:
+    """Refuse fewer distinct labels than two, and more than there is a use for.
 
     `read` is the number of rows that the labels are from if more will come; then there may be
     fewer than two yet.
     """
-    if len(classes) > 2:
-        some = ", ".join(map(repr, classes[:3].tolist())) + ", ..." * (len(classes) > 3)
+    if len(classes) > 2 and classes.dtype.kind == "f" and (classes % 1 != 0).any():
+        fraction = classes[classes % 1 != 0][0]
+        raise InvalidData(
+            f"{what} has labels with a fraction, such as {fraction}, so it is a quantity and not a "
+            "class; use a regressor, or cut the quantity into classes."
+        )
+    if len(classes) > MOST_CLASSES:
+        some = ", ".join(map(repr, classes[:3].tolist()))
         where = "" if read is None else f" within its first {read:,} rows"
         raise InvalidData(
-            "Only binary classification is supported. The type of the target is multiclass: "
-            f"{what} has {len(classes):,} classes{where} ({some}); choose two, merge them, or wrap "
-            "the classifier in sklearn.multiclass.OneVsRestClassifier."
+            f"{what} has {len(classes):,} classes{where} ({some}, ...), and at most "
+            f"{MOST_CLASSES:,} can be told apart; merge the rare ones, or use a regressor if "
+            f"{what} is a quantity."
         )
     if read is None and not len(classes):
-        raise InvalidData(f"{what} is empty; name the two classes that y may contain.")
+        raise InvalidData(f"{what} is empty; name the classes that y may contain.")
     if read is None and len(classes) < 2:
         raise InvalidData(
             f"{what} contains one class only ({classes.tolist()[0]!r}); "
@@ -179,10 +188,9 @@ def class_codes(
     the: str = "classes",
     remedy: str = "correct the label or drop the row",
 ) -> NDArray[np.int64]:
-    """Labels y, shape (b,), as their places among the classes, shape (C,). Cost O(bC)."""
-    codes = np.full(len(y), -1, np.int64)
-    for code, label in enumerate(classes):
-        codes[y == label] = code
+    """Labels y, shape (b,), as their places among the classes, shape (C,). Cost O(b + C)."""
+    code_of = {label: code for code, label in enumerate(classes.tolist())}
+    codes = np.array([code_of.get(label, -1) for label in y.tolist()], np.int64)
     unknown = codes < 0
     if unknown.any():
         raise InvalidData(

@@ -133,8 +133,8 @@ def block_data(
     partial = classes is not None
     if classes is None:
         classes = checks.distinct(labels, "y")
-        checks.two_classes(classes)
-    remedy = "name both classes in the first call of partial_fit"
+        checks.several_classes(classes)
+    remedy = "name all classes in the first call of partial_fit"
     codes = checks.class_codes(labels, classes, remedy=remedy)
     weight = _weights(given.sample_weight, len(rows))
     weight = np.ones(len(rows)) if weight is None else weight

@@ -74,7 +74,7 @@ class _Classes:
         y = checks.labelled(block.y, self._name)
         found = checks.distinct(y, self._name)
         known = found if self._labels is None else _union(self._labels, found, self._name)
-        checks.two_classes(known, self._name, sum(self.counts.values()) + len(block))
+        checks.several_classes(known, self._name, sum(self.counts.values()) + len(block))
         self._labels = known
         for label in found:
             where = y == label
@@ -89,7 +89,7 @@ class _Classes:
         """All labels, sorted, shape (C,)."""
         if self._labels is None:
             raise InvalidData(f"{self._name} has no rows; give a source that has some.")
-        checks.two_classes(self._labels, self._name)
+        checks.several_classes(self._labels, self._name)
         weighted = [code for code, c in enumerate(self._labels) if c in self.summaries]
         checks.every_class(np.array(weighted, int), self._labels, f"The weight in {self._name}")
         return self._labels

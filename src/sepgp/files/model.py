@@ -21,7 +21,7 @@ from sepgp.files.kernels import kernel_of, parameters_of, structure_of
 from sepgp.gp.kernels import Kernel
 from sepgp.gp.natural import Natural
 from sepgp.gp.predictor import Predictor, posterior
-from sepgp.likelihoods import Probit
+from sepgp.likelihoods import for_classes
 from sepgp.model import Model
 
 FORMAT, VERSION = "sepgp model", 2
@@ -48,7 +48,8 @@ def save(model: Model, parameters: Mapping[str, Any], path: str | os.PathLike[st
     The file is replaced at once or not at all. It holds what predictions and `partial_fit` need,
     the history of the training, and no rows: of the data it has means and deviations, frequent
     texts, and the inducing points. These are rows only if they were taken from rows
-    (`inducing="random"` or an array of them) and not learned. Size: about three m × m matrices.
+    (`inducing="random"` or an array of them) and not learned. Size: about three m × m matrices for
+    each latent function.
     """
     tensors: dict[str, Tensor] = {
         "Z": model.Z,
@@ -124,8 +125,10 @@ def _check_tensors(tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> 
         _require(tensor.dtype == torch.float64 and finite, f"{name} is not finite in float64")
     m, d = tensors["Z"].shape
     _require(m > 0 and d > 0, "there are no inducing points")
-    shapes = {"Lambda": (m, m), "b": (m,), "beta": (m,), "F": (m, m), "mean": (d,), "scale": (d,)}
-    for name, shape in shapes.items():
+    of_u = {"Lambda": (m, m), "b": (m,), "beta": (m,), "F": (m, m)}
+    latents = for_classes(len(header["classes"])).latents
+    shapes = {name: (*latents, *shape) for name, shape in of_u.items()}
+    for name, shape in {**shapes, "mean": (d,), "scale": (d,)}.items():
         _require(tensors[name].shape == shape, f"{name} is not of shape {shape}")
 
 
@@ -170,7 +173,7 @@ def _model(
             tensors["scale"].numpy().copy(),
             math.inf if tail is None else float(tail),
         ),
-        likelihood=Probit(),
+        likelihood=for_classes(len(header["classes"])),
         kernel=kernel_of(header["kernel"], "kernel", tensors),
         Z=tensors["Z"],
         sites=Natural(tensors["Lambda"], tensors["b"]),
@@ -214,8 +217,8 @@ def _moments(tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> dict[s
 def _check(model: Model) -> None:
     """Raise a ValueError if the parts of a model do not belong together."""
     d, classes = model.Z.shape[1], model.classes
-    labels = classes.shape == (2,) and classes.dtype.kind in "biufU" and classes[0] < classes[1]
-    _require(labels, "there are not two classes")
+    several = classes.ndim == 1 and len(classes) > 1 and classes.dtype.kind in "biufU"
+    _require(several and bool((classes[:-1] < classes[1:]).all()), "there are not two classes")
     named = model.target is None or isinstance(model.target, str)
     _require(named, "the target is not the name of a column")
     seen = 0 < model.n_seen < math.inf and 0 <= model.iteration < LARGEST_COUNT
@@ -244,7 +247,7 @@ def _check_numbers(model: Model) -> None:
     """Raise a ValueError if kernel, sites and predictor do not give finite numbers."""
     sites = model.natural
     size = float(sites.Lambda.abs().max())
-    symmetric = torch.allclose(sites.Lambda, sites.Lambda.T, rtol=0.0, atol=1e-6 * size)
+    symmetric = torch.allclose(sites.Lambda, sites.Lambda.mT, rtol=0.0, atol=1e-6 * size)
     _require(symmetric, "Lambda is not symmetric")
     with torch.no_grad():
         _, q = posterior(model.kernel, model.Z, sites)

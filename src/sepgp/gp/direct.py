@@ -12,7 +12,16 @@ import torch
 from torch import Tensor
 
 from sepgp.gp.cholesky import JITTER, safe_cholesky
-from sepgp.gp.fitc import FITC, Posterior, Rows, coordinate_sum, gaussian
+from sepgp.gp.fitc import (
+    FITC,
+    Posterior,
+    Rows,
+    coordinate_sum,
+    gaussian,
+    n_latent,
+    second_moment,
+    times,
+)
 from sepgp.gp.natural import Natural
 
 WORST_CONDITION = 5e9
@@ -38,7 +47,7 @@ class Direct(FITC):
 
     def to_coordinates(self, sites: Natural) -> Natural:
         """KΛK, Kb. Cost 4m³."""
-        return Natural(self.K @ (sites.Lambda @ self.K), self.K @ sites.b)
+        return Natural(self.K @ (sites.Lambda @ self.K), times(self.K, sites.b))
 
     def rotate(self, directions: Tensor, dtype: torch.dtype) -> Tensor:
         """K o for directions o over u, shape (m, b). Cost 2m² per row."""
@@ -59,11 +68,11 @@ class Direct(FITC):
 
     def shrunk(self, q: Posterior) -> Tensor:
         """R⁻¹Kβ."""
-        return q.cov @ (self.K @ q.mean)
+        return times(q.cov, times(self.K, q.mean))
 
     def adjoint_Kmm(self, q: Posterior, cross: Tensor, scale: float) -> Tensor:
         """½(R⁻¹ + ββᵀ − K⁻¹) − scale sym[cross]."""
-        dKmm = torch.addr(q.cov, q.mean, q.mean).sub_(self.K_inverse)
+        dKmm = second_moment(q).sub_(self.K_inverse, alpha=n_latent(q.mean))
         return dKmm.sub_(cross, alpha=scale).sub_(cross.T, alpha=scale).mul_(0.5)
 
     def adjoint_Kmb(self, adjoint: Tensor) -> Tensor:

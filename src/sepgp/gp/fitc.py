@@ -8,6 +8,10 @@ is the prior's plus TᵀΛT. Two choices of T are of use:
 `whitened`  T = L with K = L Lᵀ: V = L⁻¹Kmb and the prior precision is I, so that every matrix is
             well scaled. For float32, and whenever the direct form is too ill conditioned.
 
+With C latent functions that share the kernel and the inducing points, sites and posteriors have a
+leading axis of length C, as have the numbers per row; K and the rows' V and W have none, so what
+does not depend on the class is done once.
+
 Sums over rows are taken in the directions W with D W = K⁻¹Kmb: W = K⁻¹Kmb and D = I in the direct
 form, W = V and D = L⁻ᵀ in the whitened one. Both give the same numbers; the methods do not know
 which one they work in.
@@ -42,11 +46,14 @@ class Posterior(NamedTuple):
     """q(c) = N(mean, cov), the posterior of the coordinates, in float64."""
 
     mean: Tensor
-    """Shape (m,)."""
+    """Shape (m,), or (C, m)."""
     cov: Tensor
-    """Shape (m, m)."""
+    """Shape (m, m), or (C, m, m)."""
     log_norm: Tensor
-    """g(θ) − g(θ_prior), shape (). All is NaN when the precision could not be factorised."""
+    """g(θ) − g(θ_prior), of all latent functions together, shape ().
+
+    All is NaN when a precision could not be factorised.
+    """
 
 
 @dataclass(frozen=True)
@@ -76,7 +83,7 @@ class FITC(ABC):
 
     @abstractmethod
     def site_sum(self, rows: Rows, nu: Tensor, mu: Tensor) -> Natural:
-        """Σ ν_i υ_iυ_iᵀ and Σ μ_i υ_i over u, for nu and mu of shape (b,). Cost 2m² per row."""
+        """Σ ν_i υ_iυ_iᵀ, Σ μ_i υ_i over u, for nu and mu of shape (b,) or (C, b). Cost 2m² per row."""
 
     @abstractmethod
     def posterior(self, sites: Natural, share: float = 1.0) -> Posterior:
@@ -88,7 +95,7 @@ class FITC(ABC):
 
     @abstractmethod
     def adjoint_Kmm(self, q: Posterior, cross: Tensor, scale: float) -> Tensor:
-        """½K⁻¹(Σ_u + μ_uμ_uᵀ − K)K⁻¹ − scale D sym[cross] Dᵀ: see `adjoint_rows`. Cost to 4m³."""
+        """½K⁻¹Σ_c(Σ_u + μ_uμ_uᵀ − K)K⁻¹ − scale D sym[cross] Dᵀ: see `adjoint_rows`. Cost 4m³."""
 
     @abstractmethod
     def adjoint_Kmb(self, adjoint: Tensor) -> Tensor:
@@ -100,7 +107,8 @@ def adjoint_rows(B: Tensor, rows: Rows, gamma: Tensor) -> tuple[Tensor, Tensor]:
 
     Column i of B, shape (m, b), is T⁻¹(α_i μ\\i + 2γ_i Σ\\i υ_i); it is overwritten. gamma, shape
     (b,), is ∂ log Z_i/∂ variance. Returns (B − W diag γ)Wᵀ, the rows' part of dKmm, and
-    B − 2W diag γ, that of dKmb, both before D. Over u, with A = K⁻¹Kmb: dKmb = K⁻¹TB − 2A diag γ,
+    B − 2W diag γ, that of dKmb, both before D. With many latent functions B and γ are sums over
+    them. Over u, with A = K⁻¹Kmb: dKmb = K⁻¹TB − 2A diag γ,
     dkdiag = γ and dKmm = ½K⁻¹(Σ + μμᵀ − K)K⁻¹ + sym[A diag(γ) Aᵀ − K⁻¹TB Aᵀ]. Cost 2m² per row.
     """
     cross = B.addcmul_(rows.W, gamma, value=-1) @ rows.W.T
@@ -109,38 +117,72 @@ def adjoint_rows(B: Tensor, rows: Rows, gamma: Tensor) -> tuple[Tensor, Tensor]:
 
 def coordinate_sum(V: Tensor, nu: Tensor, mu: Tensor) -> Natural:
     """Σ ν_i V_iV_iᵀ and Σ μ_i V_i for directions V, shape (m, b). Cost 1.5m² per row."""
-    return Natural(gram(V, nu).double(), (V @ mu).double())
+    return Natural(gram(V, nu).double(), times(V, mu).double())
 
 
 def gram(V: Tensor, weight: Tensor) -> Tensor:
-    """V diag(weight) Vᵀ for V of shape (m, b), weight of shape (b,). Cost 1.5m² per row.
+    """V diag(weight) Vᵀ for V of shape (m, b), weight of shape (b,) or (C, b). Cost 1.5m² per row.
 
     It is symmetric, so one quarter of it is copied from another.
     """
     half = len(V) // 2
-    weighted = V * weight
-    result = V.new_empty(len(V), len(V))
-    result[:, :half] = V @ weighted[:half].T
-    result[half:, half:] = V[half:] @ weighted[half:].T
-    result[:half, half:] = result[half:, :half].T
+    weighted = V * weight.unsqueeze(-2) if weight.ndim > 1 else V * weight
+    result = V.new_empty(*weight.shape[:-1], len(V), len(V))
+    result[..., :half] = V @ weighted[..., :half, :].mT
+    result[..., half:, half:] = V[half:] @ weighted[..., half:, :].mT
+    result[..., :half, half:] = result[..., half:, :half].mT
     return result
+
+
+def times(A: Tensor, x: Tensor) -> Tensor:
+    """A x, where either or both may have a leading axis of classes."""
+    if x.ndim == 1:
+        return A @ x
+    return x @ A.mT if A.ndim == 2 else (A @ x.unsqueeze(-1)).squeeze(-1)
+
+
+def second_moment(q: Posterior) -> Tensor:
+    """E[ccᵀ], summed over latent functions, shape (m, m)."""
+    if q.mean.ndim == 1:
+        return torch.addr(q.cov, q.mean, q.mean)
+    return torch.addmm(q.cov.sum(0), q.mean.T, q.mean)
+
+
+def n_latent(mean: Tensor) -> int:
+    """How many latent functions there are, by their means, shape (m,) or (C, m)."""
+    return mean.numel() // mean.shape[-1]
+
+
+def adjoint_moments(mean: Tensor, covV: Tensor, alpha: Tensor, gamma: Tensor) -> Tensor:
+    """The B of `adjoint_rows`: Σ_c μ_c α_cᵀ + 2 Σ_c V diag γ_c, shape (m, b).
+
+    covV, shape (m, b) or (C, m, b), is overwritten. Cost O(Cm) per row.
+    """
+    if mean.ndim == 1:
+        return covV.mul_(2 * gamma).addr_(mean, alpha)
+    return covV.mul_(2 * gamma.unsqueeze(-2)).sum(0).addmm_(mean.T, alpha)
 
 
 def gaussian(
     precision: Tensor, b: Tensor, log_prior: Tensor | float, worst: float = math.inf
 ) -> Posterior:
-    """The Gaussian with this precision, shape (m, m), and natural mean b, shape (m,). Cost m³.
+    """The Gaussians with these precisions, shape (m, m) or (C, m, m), and natural means b. Cost m³.
 
     `log_prior` is ½ log|prior precision|. A precision that is not positive definite, or has a
     condition number that is seen to be above `worst`, gives NaN.
     """
     factor, info = torch.linalg.cholesky_ex(precision)
-    diagonal = factor.diagonal()
-    if int(info) != 0 or (
-        worst < math.inf and not float(diagonal.max() / diagonal.min()) ** 2 <= worst
-    ):
+    diagonal = factor.diagonal(dim1=-2, dim2=-1)
+    if bool(info.any()) or (worst < math.inf and _worst_condition(diagonal) > worst):
         factor = torch.full_like(factor, torch.nan)
     cov = torch.cholesky_inverse(factor)
-    mean = cov @ b
-    log_norm = 0.5 * (mean @ b) - factor.diagonal().log().sum() + log_prior
-    return Posterior(mean, cov, log_norm)
+    mean = times(cov, b)
+    log_det = factor.diagonal(dim1=-2, dim2=-1).log().sum()
+    log_norm = 0.5 * torch.dot(mean.reshape(-1), b.reshape(-1)) - log_det
+    return Posterior(mean, cov, log_norm + n_latent(mean) * log_prior)
+
+
+def _worst_condition(diagonal: Tensor) -> float:
+    """The condition number that the diagonals of Cholesky factors show, at least; inf for NaN."""
+    condition = float((diagonal.amax(-1) / diagonal.amin(-1)).amax()) ** 2
+    return condition if condition == condition else math.inf

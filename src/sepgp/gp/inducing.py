@@ -51,8 +51,14 @@ def start_points(
 
 
 def allocate(shares: Floats, sizes: NDArray[np.int_], total: int) -> NDArray[np.int_]:
-    """Split `total` in proportion to `shares`, no part above its size. All of shape (classes,)."""
-    counts: NDArray[np.int_] = np.minimum((total * shares / shares.sum()).astype(int), sizes)
+    """Split `total` in proportion to `shares`, no part above its size. All of shape (classes,).
+
+    Every part has one at least if there are enough.
+    """
+    least = int(total >= len(sizes))
+    counts: NDArray[np.int_] = np.clip((total * shares / shares.sum()).astype(int), least, sizes)
+    while counts.sum() > total:
+        counts[np.argmax(counts)] -= 1
     while counts.sum() < min(total, sizes.sum()):
         wanting = np.where(counts < sizes, total * shares / shares.sum() - counts, -np.inf)
         counts[np.argmax(wanting)] += 1

@@ -13,9 +13,9 @@ class Natural(NamedTuple):
     """
 
     Lambda: Tensor
-    """Shape (m, m), float64."""
+    """Shape (m, m), float64; with many classes (C, m, m), one factor for each latent function."""
     b: Tensor
-    """Shape (m,), float64."""
+    """Shape (m,) or (C, m), float64."""
 
     def __add__(self, other: "Natural") -> "Natural":  # type: ignore[override]
         return Natural(self.Lambda + other.Lambda, self.b + other.b)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from sepgp.gp.cholesky import JITTER
-from sepgp.gp.fitc import Posterior
+from sepgp.gp.fitc import Posterior, times
 from sepgp.gp.kernels import Kernel
 from sepgp.gp.natural import Natural
 from sepgp.gp.whitened import Whitened, whitened
@@ -16,9 +16,9 @@ class Predictor(NamedTuple):
     """mean = kᵀβ, variance = k(x, x) − ‖F k‖²."""
 
     beta: Tensor
-    """Shape (m,)."""
+    """Shape (m,), or (C, m)."""
     F: Tensor
-    """Shape (m, m): Fᵀ F = K⁻¹ − R⁻¹ = L⁻ᵀ(I − S)L⁻¹."""
+    """Shape (m, m), or (C, m, m): Fᵀ F = K⁻¹ − R⁻¹ = L⁻ᵀ(I − S)L⁻¹."""
 
 
 def predictor(kernel: Kernel, Z: Tensor, sites: Natural, jitter: float = JITTER) -> Predictor:
@@ -26,8 +26,8 @@ def predictor(kernel: Kernel, Z: Tensor, sites: Natural, jitter: float = JITTER)
     fitc, q = posterior(kernel, Z, sites, jitter)
     eye = torch.eye(len(Z), dtype=q.cov.dtype, device=q.cov.device)
     eigenvalues, eigenvectors = torch.linalg.eigh(eye - q.cov)
-    root = eigenvalues.clamp_min(0).sqrt()[:, None] * eigenvectors.T
-    return Predictor(fitc.L_inverse.T @ q.mean, root @ fitc.L_inverse)
+    root = eigenvalues.clamp_min(0).sqrt().unsqueeze(-1) * eigenvectors.mT
+    return Predictor(times(fitc.L_inverse.T, q.mean), root @ fitc.L_inverse)
 
 
 def posterior(
@@ -42,8 +42,8 @@ def posterior(
 
 
 def predict(folded: Predictor, Kmb: Tensor, kdiag: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and variance of f at b rows, each of shape (b,). Cost 2m² per row."""
-    product = torch.cat([folded.F, folded.beta[None]]) @ Kmb
-    explained, mean = product[:-1], product[-1]
-    variance = kdiag - explained.square_().sum(0)
+    """Mean and variance of f at b rows, each of shape (b,), or (C, b). Cost 2m² per row."""
+    product = torch.cat([folded.F, folded.beta.unsqueeze(-2)], -2) @ Kmb
+    explained, mean = product[..., :-1, :], product[..., -1, :]
+    variance = kdiag - explained.square_().sum(-2)
     return mean, variance.clamp_min_(0)

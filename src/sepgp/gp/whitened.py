@@ -12,7 +12,16 @@ import torch
 from torch import Tensor
 
 from sepgp.gp.cholesky import JITTER, safe_cholesky
-from sepgp.gp.fitc import FITC, Posterior, Rows, coordinate_sum, gaussian
+from sepgp.gp.fitc import (
+    FITC,
+    Posterior,
+    Rows,
+    coordinate_sum,
+    gaussian,
+    n_latent,
+    second_moment,
+    times,
+)
 from sepgp.gp.natural import Natural
 
 
@@ -32,7 +41,7 @@ class Whitened(FITC):
 
     def to_coordinates(self, sites: Natural) -> Natural:
         """LᵀΛL, Lᵀb. Cost 4m³."""
-        return Natural(self.L.T @ (sites.Lambda @ self.L), self.L.T @ sites.b)
+        return Natural(self.L.T @ (sites.Lambda @ self.L), times(self.L.T, sites.b))
 
     def rotate(self, directions: Tensor, dtype: torch.dtype) -> Tensor:
         """Lᵀo for directions o over u, shape (m, b). Cost 2m² per row."""
@@ -45,23 +54,23 @@ class Whitened(FITC):
     def site_sum(self, rows: Rows, nu: Tensor, mu: Tensor) -> Natural:
         """L⁻ᵀ W diag(ν) Wᵀ L⁻¹, L⁻ᵀWμ. Cost 4m³ + 1.5m² per row."""
         Lambda, b = coordinate_sum(rows.W, nu, mu)
-        return Natural(self.L_inverse.T @ (Lambda @ self.L_inverse), self.L_inverse.T @ b)
+        return Natural(self.L_inverse.T @ (Lambda @ self.L_inverse), times(self.L_inverse.T, b))
 
     def posterior(self, sites: Natural, share: float = 1.0) -> Posterior:
         """N(S Lᵀb, S) with S⁻¹ = I + share·LᵀΛL. Cost m³."""
         precision = share * sites.Lambda
-        precision.diagonal().add_(1)
+        precision.diagonal(dim1=-2, dim2=-1).add_(1)
         return gaussian(precision, share * sites.b, 0.0)
 
     def shrunk(self, q: Posterior) -> Tensor:
         """S·mean."""
-        return q.cov @ q.mean
+        return times(q.cov, q.mean)
 
     def adjoint_Kmm(self, q: Posterior, cross: Tensor, scale: float) -> Tensor:
         """L⁻ᵀ(½(S + μμᵀ − I) − scale sym[cross])L⁻¹. Cost 4m³."""
-        inner = torch.addr(q.cov, q.mean, q.mean)
+        inner = second_moment(q)
         inner.sub_(cross, alpha=scale).sub_(cross.T, alpha=scale).mul_(0.5)
-        inner.diagonal().sub_(0.5)
+        inner.diagonal().sub_(0.5 * n_latent(q.mean))
         return self.L_inverse.T @ (inner @ self.L_inverse)
 
     def adjoint_Kmb(self, adjoint: Tensor) -> Tensor:

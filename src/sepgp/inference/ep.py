@@ -13,7 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from sepgp.gp.fitc import FITC, Rows, coordinate_sum
+from sepgp.gp.fitc import FITC, Rows, adjoint_moments, coordinate_sum
 from sepgp.gp.natural import Natural
 from sepgp.inference.evidence import Factors, Prepared, RowSites, Sums, row_sums
 
@@ -25,24 +25,23 @@ class State(NamedTuple):
     """One site per row, and their product exp(−½ uᵀΛu + bᵀu)."""
 
     Lambda: Tensor
-    """Shape (m, m)."""
+    """Shape (m, m), or (C, m, m)."""
     b: Tensor
-    """Shape (m,)."""
+    """Shape (m,), or (C, m)."""
     nu: Tensor
-    """Site precisions ν̃, shape (n,)."""
+    """Site precisions ν̃, shape (n,), or (C, n)."""
     mu: Tensor
-    """Site natural means μ̃, shape (n,)."""
+    """Site natural means μ̃, shape (n,), or (C, n)."""
     directions: Tensor | None
     """Row i is the direction o_i of site i, shape (n, m); None in batch form."""
 
 
-def init(n_inducing: int, n_rows: int, minibatch: bool) -> State:
+def init(n_inducing: int, n_rows: int, minibatch: bool, latents: tuple[int, ...] = ()) -> State:
     """Uniform sites. Memory O(m² + n) in batch form, O(m² + nm) in minibatch form."""
     zeros = partial(torch.zeros, dtype=torch.float64)
+    shapes = (n_inducing, n_inducing), (n_inducing,), (n_rows,), (n_rows,)
     directions = zeros(n_rows, n_inducing) if minibatch else None
-    return State(
-        zeros(n_inducing, n_inducing), zeros(n_inducing), zeros(n_rows), zeros(n_rows), directions
-    )
+    return State(*(zeros(*latents, *shape) for shape in shapes), directions)
 
 
 def gather(state: State, rows: Rows, factors: Factors) -> Natural | None:
@@ -52,7 +51,7 @@ def gather(state: State, rows: Rows, factors: Factors) -> Natural | None:
     """
     if state.directions is not None:
         return None
-    nu, mu = (part[_where(factors)].to(rows.V.dtype) for part in (state.nu, state.mu))
+    nu, mu = (part[..., _where(factors)].to(rows.V.dtype) for part in (state.nu, state.mu))
     return coordinate_sum(rows.V, factors.weight * nu, factors.weight * mu)
 
 
@@ -73,7 +72,7 @@ def sums(prepared: Prepared, rows: Rows, factors: Factors, damping: float = DAMP
     V, weight, where = rows.V, factors.weight, _where(factors)
     fitc, q, state = prepared.fitc, prepared.q, prepared.sites
     assert isinstance(state, State)
-    nu, mu = state.nu[where].to(V.dtype), state.mu[where].to(V.dtype)
+    nu, mu = state.nu[..., where].to(V.dtype), state.mu[..., where].to(V.dtype)
     old = None if state.directions is None else state.directions[where].T
     O = V if old is None else fitc.rotate(old, V.dtype)
     mean, cov = q.mean.to(V.dtype), q.cov.to(V.dtype)
@@ -82,15 +81,16 @@ def sums(prepared: Prepared, rows: Rows, factors: Factors, damping: float = DAMP
 
     # 1.1  Cavity q\i ∝ q / φ̃_i, by scalars. A row of weight below one has only that much in q;
     #      a row whose cavity would have no positive variance is left as it is.
-    site_mean, site_var, overlap = mean @ O, (O * covO).sum(0), (V * covO).sum(0)
+    site_mean, site_var, overlap = mean @ O, (O * covO).sum(-2), (V * covO).sum(-2)
     copies = weight.clamp_max(1)
     proper = copies * nu * site_var < 1
+    proper = proper if proper.ndim == 1 else proper.all(0)
     copies = copies * proper
     nu_out, mu_out = copies * nu, copies * mu
     d = 1 - nu_out * site_var
     pull, gain = (nu_out * site_mean - mu_out) / d, nu_out / d
     cavity_mean = mean @ V + overlap * pull
-    cavity_var = (V * covV).sum(0) + gain * overlap * overlap
+    cavity_var = (V * covV).sum(-2) + gain * overlap * overlap
     # g(θ\i) − g(θ) when one site is taken out of q.
     without = site_mean - mu_out * site_var
     log_removal = 0.5 * (gain * without * without - mu_out * (site_mean + without) - torch.log(d))
@@ -104,8 +104,10 @@ def sums(prepared: Prepared, rows: Rows, factors: Factors, damping: float = DAMP
         sites -= coordinate_sum(old, (weight * nu).double(), (weight * mu).double())
 
     alpha, gamma = weight * tilted.alpha, weight * tilted.gamma
-    B = torch.addr(covV * (2 * gamma), mean, alpha)
-    B += covO * (alpha * pull + 2 * gamma * gain * overlap)
+    by_removal = alpha * pull + 2 * gamma * gain * overlap
+    B = (covO * by_removal.unsqueeze(-2)).sum_to_size(V.shape)
+    B += adjoint_moments(mean, covV, alpha, gamma)
+    log_removal = log_removal.sum_to_size(weight.shape)
     found = row_sums(prepared, rows, weight, tilted, sites, B, log_removal)
     directions = None if old is None else fitc.directions(rows).T
     new = RowSites(where, new_nu.double(), new_mu.double(), directions)
@@ -125,7 +127,7 @@ def update(state: State, prepared: Prepared, total: Sums, rho: float) -> State:
     else:
         product = Natural(state.Lambda, state.b) + total.sites
     for where, nu, mu, directions in total.row_sites:
-        state.nu[where], state.mu[where] = nu, mu
+        state.nu[..., where], state.mu[..., where] = nu, mu
         if state.directions is not None and directions is not None:
             state.directions[where] = directions
     return state._replace(Lambda=product.Lambda, b=product.b)

@@ -98,7 +98,7 @@ def row_sums(
 
     Column i of B, shape (m, b), is as in `adjoint_rows`, weighted; it is overwritten.
     """
-    gamma = weight * tilted.gamma
+    gamma = (weight * tilted.gamma).sum_to_size(weight.shape)
     cross, dKmb = adjoint_rows(B, rows, gamma)
     return Sums(
         float(weight.sum()),
@@ -130,7 +130,7 @@ def report(prepared: Prepared, total: Sums, pull: Callable[[Tensor], Tensor]) ->
     evidence = log_evidence(prepared, total)
     gradient = scale * total.gradient + pull(adjoint_Kmm(prepared, total))
     # A site that is not finite would be so in every entry of Λ or b.
-    ok = prepared.ok and finite(evidence, gradient, total.sites.Lambda[0], total.sites.b)
+    ok = prepared.ok and finite(evidence, gradient, total.sites.Lambda[..., 0, :], total.sites.b)
     return Info(evidence, gradient, prepared.fitc.jitter, total.skipped, ok)
 
 

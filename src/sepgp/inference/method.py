@@ -23,8 +23,9 @@ class Method:
     A step is `prepare`, `sums` for every part of the batch, `+`, and `update`.
     """
 
-    init: Callable[[int, int, bool], State]
-    """From m, n and whether batches are parts of the rows to sites that say nothing yet."""
+    init: Callable[[int, int, bool, tuple[int, ...]], State]
+    """From m, n, whether batches are parts of the rows, and the leading axes of latent functions
+    to sites that say nothing yet."""
     prepare: Callable[[State, FITC, float, Natural | None], Prepared]
     sums: Callable[[Prepared, Rows, Factors], Sums]
     update: Callable[[State, Prepared, Sums, float], State]

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from sepgp.gp.fitc import FITC, Posterior, Rows
+from sepgp.gp.fitc import FITC, Posterior, Rows, adjoint_moments, times
 from sepgp.gp.natural import Natural
 from sepgp.inference.evidence import Factors, Prepared, Sums, row_sums
 
@@ -15,10 +15,10 @@ LARGE, HUGE = 1e4, 1e6
 cavity without a factorisation: 1/n is then less than anything else that is left out."""
 
 
-def init(n_inducing: int, n_rows: int, minibatch: bool) -> State:
-    """A uniform site. Memory O(m²)."""
-    zeros = torch.zeros(n_inducing, n_inducing, dtype=torch.float64)
-    return State(zeros, zeros[0].clone())
+def init(n_inducing: int, n_rows: int, minibatch: bool, latents: tuple[int, ...] = ()) -> State:
+    """A uniform site, for each of the latent functions if there are many. Memory O(m²) each."""
+    zeros = torch.zeros(*latents, n_inducing, n_inducing, dtype=torch.float64)
+    return State(zeros, zeros[..., 0].clone())
 
 
 def prepare(state: State, fitc: FITC, n: float, gathered: Natural | None = None) -> Prepared:
@@ -40,10 +40,10 @@ def sums(prepared: Prepared, rows: Rows, factors: Factors) -> Sums:
     mean, cov = prepared.cavity.mean.to(V.dtype), prepared.cavity.cov.to(V.dtype)
     covV = cov @ V
     # 2.2  Find φ̃_i = proj(φ_i).
-    tilted = factors.likelihood.moments(factors.targets, mean @ V, (V * covV).sum(0), rows.s)
+    tilted = factors.likelihood.moments(factors.targets, mean @ V, (V * covV).sum(-2), rows.s)
     # 2.3  Accumulate the φ̃_i into the new global factor, which line 1 has made uniform.
     new = prepared.fitc.site_sum(rows, weight * tilted.nu, weight * tilted.mu)
-    B = covV.mul_(2 * weight * tilted.gamma).addr_(mean, weight * tilted.alpha)
+    B = adjoint_moments(mean, covV, weight * tilted.alpha, weight * tilted.gamma)
     return row_sums(prepared, rows, weight, tilted, new, B)
 
 
@@ -64,7 +64,11 @@ def log_removal(site: Natural, q: Posterior, cavity: Posterior) -> Tensor:
     derivative at the middle of the step from 1 to 1 − 1/n does not.
     """
     M, mean = site.Lambda, 0.5 * (q.mean + cavity.mean)
-    trace = torch.dot(M.reshape(-1), q.cov.T.reshape(-1))
+    trace = _dot(M, q.cov.mT)
     if cavity.cov is not q.cov:
-        trace = 0.5 * (trace + torch.dot(M.reshape(-1), cavity.cov.T.reshape(-1)))
-    return 0.5 * trace + 0.5 * (mean @ (M @ mean)) - site.b @ mean
+        trace = 0.5 * (trace + _dot(M, cavity.cov.mT))
+    return 0.5 * trace + 0.5 * _dot(mean, times(M, mean)) - _dot(site.b, mean)
+
+
+def _dot(left: Tensor, right: Tensor) -> Tensor:
+    return torch.dot(left.reshape(-1), right.reshape(-1))

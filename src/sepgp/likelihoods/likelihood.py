@@ -7,10 +7,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 Floats = NDArray[np.float64]
+Codes = NDArray[np.int64]
 
 
 class Tilted(NamedTuple):
     """The match of φ_i q\\i for every row of a batch; all of shape (b,).
+
+    With C latent functions, all but log_Z have shape (C, b).
 
     For any likelihood, with λ = α² − 2γ: ν̃ = λ/(1 − λ var), μ̃ = (α + λ mean)/(1 − λ var).
     """
@@ -30,6 +33,11 @@ class Tilted(NamedTuple):
 class Likelihood(Protocol):
     """p(class | f), its moments under a Gaussian, and what it predicts. A value without state."""
 
+    @property
+    def latents(self) -> tuple[int, ...]:
+        """Leading axes of what belongs to latent functions: () for one, (C,) for many."""
+        ...
+
     def targets(self, codes: Tensor) -> Tensor:
         """Class numbers 0 … C−1, shape (b,), in the form that `moments` wants."""
         ...
@@ -39,7 +47,7 @@ class Likelihood(Protocol):
         ...
 
     def decision(self, mean: Floats, variance: Floats) -> Floats:
-        """What `decision_function` says at f ~ N(mean, variance), each of shape (n,)."""
+        """What `decision_function` says at f ~ N(mean, variance), each of shape (n,) or (n, C)."""
         ...
 
     def most_probable(self, mean: Floats, variance: Floats) -> NDArray[np.intp]:
@@ -48,6 +56,10 @@ class Likelihood(Protocol):
 
     def probabilities(self, mean: Floats, variance: Floats) -> Floats:
         """Probabilities of the classes at f ~ N(mean, variance), shape (n, C)."""
+        ...
+
+    def log_probability(self, codes: Codes, mean: Floats, variance: Floats) -> Floats:
+        """The logarithm of the probability of one class for each row, shape (n,)."""
         ...
 
     def log_probabilities(self, mean: Floats, variance: Floats) -> Floats:

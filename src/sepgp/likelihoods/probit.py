@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtr
 from torch import Tensor
 
-from sepgp.likelihoods.likelihood import Floats, Tilted
+from sepgp.likelihoods.likelihood import Codes, Floats, Tilted
 
 LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 FAR = -6.0
@@ -19,6 +19,11 @@ FAR = -6.0
 @dataclass(frozen=True)
 class Probit:
     """p(second class | f) = Φ(f)."""
+
+    @property
+    def latents(self) -> tuple[int, ...]:
+        """One latent function, without an axis of its own."""
+        return ()
 
     def targets(self, codes: Tensor) -> Tensor:
         """Signs −1 and 1 of the classes 0 and 1, shape (b,), float64."""
@@ -64,6 +69,11 @@ class Probit:
         """Φ(−z) and Φ(z), shape (n, 2)."""
         z = self.decision(mean, variance)
         return np.column_stack([ndtr(-z), ndtr(z)])
+
+    def log_probability(self, codes: Codes, mean: Floats, variance: Floats) -> Floats:
+        """log Φ(±z), shape (n,)."""
+        log_p: Floats = log_ndtr((2 * codes - 1) * self.decision(mean, variance))
+        return log_p
 
     def log_probabilities(self, mean: Floats, variance: Floats) -> Floats:
         """log Φ(−z) and log Φ(z), shape (n, 2)."""

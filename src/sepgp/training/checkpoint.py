@@ -91,7 +91,7 @@ class Checkpoint:
     def _check(tensors: dict[str, torch.Tensor], header: dict[str, Any]) -> None:
         """Raise an error if a file has not what a run needs before it knows its own shape."""
         (m, d), seed = tensors["start"].shape, header["seed"]
-        right = m > 0 and d > 0 and tensors["sites.Lambda"].shape == (m, m)
+        right = m > 0 and d > 0 and tensors["sites.Lambda"].shape[-2:] == (m, m)
         right &= tensors["start"].dtype == torch.float64 and persistence.finite(tensors["start"])
         right &= all(len(named) == 2 for named in header["identity"].values())
         right &= isinstance(seed, int) and 0 <= seed < 2**31

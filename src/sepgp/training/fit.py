@@ -1,6 +1,7 @@
 """From rows to a fitted model."""
 
 import copy
+import math
 import os
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
@@ -98,7 +99,8 @@ def fit_data(
     source = start.source(settings, data, seed)
     minibatch = source.batches_per_epoch > 1
     copies = 1 if checkpoint is None else 3  # the state, what is written, and its bytes
-    check_sites(METHODS[settings.method], source.n_rows, len(start.Z), minibatch, copies)
+    n_latent = math.prod(start.likelihood.latents)
+    check_sites(METHODS[settings.method], source.n_rows, len(start.Z), minibatch, n_latent, copies)
     engine = engine_of(settings, start)
     state = engine.init(len(start.Z), source.n_rows, minibatch)
     if previous is not None and _shapes(state.sites) == _shapes(previous.sites):

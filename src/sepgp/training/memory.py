@@ -42,19 +42,25 @@ def available() -> int:
 
 
 def check_sites(
-    method: Method, n_rows: int, n_inducing: int, minibatch: bool, copies: int = 1
+    method: Method,
+    n_rows: int,
+    n_inducing: int,
+    minibatch: bool,
+    n_latent: int = 1,
+    copies: int = 1,
 ) -> None:
     """Refuse a method with a site per row if these do not fit into memory.
 
-    It keeps two numbers per row, and with minibatches m more; `copies` of them at the same time.
+    It keeps two numbers per row and latent function, and with minibatches m more per row; `copies`
+    of them at the same time.
     """
     if not method.per_row:
         return
-    numbers = n_rows * (2 + (n_inducing if minibatch else 0)) + n_inducing**2
+    numbers = n_rows * (2 * n_latent + (n_inducing if minibatch else 0)) + n_latent * n_inducing**2
     need, free = 8 * numbers * copies, available()
     if need > 0.9 * free:
         raise NotEnoughMemory(
             f"EP needs {need / 1e9:,.1f} GB for the sites of {n_rows:,} rows and {n_inducing:,} "
             f"inducing points, and {free / 1e9:,.1f} GB are free; use method='sep', which needs "
-            f"{8 * n_inducing**2 / 1e6:,.1f} MB however many rows there are."
+            f"{8 * n_latent * n_inducing**2 / 1e6:,.1f} MB however many rows there are."
         )

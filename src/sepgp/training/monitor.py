@@ -4,7 +4,6 @@ import math
 from itertools import islice
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -27,9 +26,9 @@ class Best(NamedTuple):
     xi: Tensor
     """Hyper-parameters, shape (p,)."""
     Lambda: Tensor
-    """Shape (m, m)."""
+    """Shape (m, m), or (C, m, m)."""
     b: Tensor
-    """Shape (m,)."""
+    """Shape (m,), or (C, m)."""
 
 
 class Monitor:
@@ -84,6 +83,6 @@ class Monitor:
         for X, y, weight, _ in self._batches:
             latent = predict(folded, kernel(Z, X), kernel.diag(X))
             mean, variance, w = (part.double().cpu().numpy() for part in (*latent, weight))
-            log_p = self._likelihood.log_probabilities(mean, variance)
-            total -= float(w @ log_p[np.arange(len(y)), y.cpu().numpy()])
+            log_p = self._likelihood.log_probability(y.cpu().numpy(), mean.T, variance.T)
+            total -= float(w @ log_p)
         return total / self._total

@@ -58,7 +58,7 @@ def learn(
     known = None if model is None else model.classes
     if model is None and classes is not None:
         known = np.unique(np.asarray(classes))
-        checks.two_classes(known, "classes")
+        checks.several_classes(known, "classes")
     blocks: Iterable[Given] = [given]
     if not given.in_memory:
         blocks = (Given(block.X, block.y, block.weight) for block in given.rows().blocks())

@@ -17,7 +17,7 @@ from sepgp.errors import InvalidParameter
 from sepgp.gp.inducing import start_points
 from sepgp.gp.kernels import Kernel, named
 from sepgp.inference.method import State
-from sepgp.likelihoods import Likelihood, Probit
+from sepgp.likelihoods import Likelihood, for_classes
 from sepgp.model import Model
 from sepgp.training.settings import Settings
 
@@ -88,7 +88,9 @@ def from_rows(
     placed = aligned(torch.as_tensor(Z, device=settings.device))
     kernel.start(placed)
     kernel = kernel.to(settings.device)
-    return Start(schema, target, data.classes, scaling, Probit(), kernel, placed)
+    return Start(
+        schema, target, data.classes, scaling, for_classes(len(data.classes)), kernel, placed
+    )
 
 
 def inducing_points(given: Any, n_features: int) -> Floats:

@@ -59,7 +59,7 @@ class Engine:
         """The state before the first step; `minibatch` says that a batch is a part of all rows."""
         xi = self.hyper.start
         with torch.device(xi.device):
-            sites = self.method.init(n_inducing, n_rows, minibatch)
+            sites = self.method.init(n_inducing, n_rows, minibatch, self.likelihood.latents)
         return TrainingState(0, xi, xi, sites, self.optimizer.init(xi), 1.0)
 
     def step(
