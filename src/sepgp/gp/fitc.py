@@ -83,7 +83,7 @@ class FITC(ABC):
 
     @abstractmethod
     def site_sum(self, rows: Rows, nu: Tensor, mu: Tensor) -> Natural:
-        """Σ ν_i υ_iυ_iᵀ, Σ μ_i υ_i over u, for nu and mu of shape (b,) or (C, b). Cost 2m² per row."""
+        """Σ ν_i υ_iυ_iᵀ, Σ μ_i υ_i over u, for nu, mu of shape (b,) or (C, b). Cost 2m² per row."""
 
     @abstractmethod
     def posterior(self, sites: Natural, share: float = 1.0) -> Posterior:

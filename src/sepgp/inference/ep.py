@@ -39,9 +39,13 @@ class State(NamedTuple):
 def init(n_inducing: int, n_rows: int, minibatch: bool, latents: tuple[int, ...] = ()) -> State:
     """Uniform sites. Memory O(m² + n) in batch form, O(m² + nm) in minibatch form."""
     zeros = partial(torch.zeros, dtype=torch.float64)
-    shapes = (n_inducing, n_inducing), (n_inducing,), (n_rows,), (n_rows,)
-    directions = zeros(n_rows, n_inducing) if minibatch else None
-    return State(*(zeros(*latents, *shape) for shape in shapes), directions)
+    return State(
+        zeros(*latents, n_inducing, n_inducing),
+        zeros(*latents, n_inducing),
+        zeros(*latents, n_rows),
+        zeros(*latents, n_rows),
+        zeros(n_rows, n_inducing) if minibatch else None,
+    )
 
 
 def gather(state: State, rows: Rows, factors: Factors) -> Natural | None:

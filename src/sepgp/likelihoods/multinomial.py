@@ -81,7 +81,8 @@ class Multinomial:
 
     def most_probable(self, mean: Floats, variance: Floats) -> NDArray[np.intp]:
         """The number of the most probable class, shape (n,)."""
-        return self.probabilities(mean, variance).argmax(1)
+        codes: NDArray[np.intp] = self.probabilities(mean, variance).argmax(1)
+        return codes
 
     def probabilities(self, mean: Floats, variance: Floats) -> Floats:
         """Probabilities of the classes for means and variances of shape (n, C), shape (n, C).
@@ -89,7 +90,8 @@ class Multinomial:
         They sum to one by themselves, but for the quadrature's error; that is taken out.
         """
         p = _probabilities(mean, variance)
-        return p / p.sum(1, keepdims=True)
+        p /= p.sum(1, keepdims=True)
+        return p
 
     def log_probabilities(self, mean: Floats, variance: Floats) -> Floats:
         """Logarithms of `probabilities`, exact near 0 too. Cost up to O(C²) per row and node."""
@@ -216,7 +218,7 @@ def _probabilities(mean: Floats, variance: Floats) -> Floats:
     needed = 3 * (high - low) / root.amin(1)
     doublings = torch.log2(needed / 48).ceil().clamp(0, 8).long()
     p = torch.empty_like(m)
-    for doubling in doublings.unique().tolist():
+    for doubling in sorted(set(doublings.tolist())):
         x, weights = _legendre(48 * 2**doubling)
         rows = (doublings == doubling).nonzero()[:, 0]
         for block in rows.split(max(1, BLOCK // (len(x) * m.shape[1]))):
