@@ -18,7 +18,7 @@ from sepgp.gp.hyperparameters import Hyperparameters
 from sepgp.gp.natural import Natural
 from sepgp.inference import ep
 from sepgp.likelihoods import Probit
-from sepgp.training import monitor
+from sepgp.training import early_stop, monitor
 from sepgp.training.monitor import Monitor
 from sepgp.training.step import Engine
 
@@ -28,13 +28,15 @@ SHARE = 0.3
 
 @pytest.fixture(autouse=True)
 def often(monkeypatch):
-    """A measurement every six steps."""
+    """A measurement every six steps, whatever comes out."""
+    monkeypatch.setattr(early_stop, "PATIENCE", 1.0)
     monkeypatch.setattr(monitor, "EVERY", 6)
+    monkeypatch.setattr(monitor, "LEAST", 1)
 
 
 def held_out(model) -> np.ndarray:
     """Which rows of X the model did not learn from."""
-    return Draw(SHARE, model.model_.seed).held_out(len(X))
+    return Draw(SHARE, model.model_.seed).held_out(Y)
 
 
 def nll(model, X, Y, weight=None) -> float:
@@ -104,6 +106,32 @@ def test_files_tables_and_arrays_hold_out_the_same_rows(tmp_path) -> None:
         history = quick(**setting).fit(source, target="y").history_
         for name in ("log_evidence", "validation_nll"):
             assert_array_equal(history[name], expected[name])
+
+
+@pytest.mark.parametrize("share", [0.1, 0.3, 0.45])
+def test_held_out_rows_are_a_share_of_every_class(share) -> None:
+    labels = np.array(["rare", "often"])[(np.random.default_rng(0).random(5000) > 0.02).astype(int)]
+    rows = Draw(share, 7).held_out(labels)
+    for label in ("rare", "often"):
+        own = rows[labels == label]
+        assert abs(own.sum() - share * len(own)) <= 1
+    assert (Draw(share, 8).held_out(labels) != rows).any()
+    pieces = Draw(share, 7)
+    cut = [pieces.held_out(labels[begin : begin + 777]) for begin in range(0, 5000, 777)]
+    assert_array_equal(np.concatenate(cut), rows)
+
+
+def test_every_place_is_held_out_alike() -> None:
+    labels = np.zeros(40)
+    often = sum(Draw(0.3, seed).held_out(labels).astype(int) for seed in range(4000)) / 4000
+    assert_allclose(often[:30].reshape(3, 10).mean(0), 0.3, atol=0.06)
+    assert_allclose(often.mean(), 0.3, atol=0.01)
+
+
+@pytest.mark.parametrize("labels", [np.arange(5000) / 7, np.array(["a", 1, None] * 50, object)])
+def test_labels_that_are_no_classes_do_not_stop_the_draw(labels) -> None:
+    """They are refused with a sentence by whoever reads them."""
+    assert abs(Draw(0.1, 0).held_out(labels).mean() - 0.1) < 0.01
 
 
 def test_a_stream_is_measured_on_its_own_rows(tmp_path, monkeypatch) -> None:
@@ -217,10 +245,12 @@ def test_a_share_without_rows_is_refused(source) -> None:
 
 @pytest.mark.parametrize("rows", [False, True])
 def test_a_share_that_leaves_one_class_is_refused(rows) -> None:
-    seed = np.random.RandomState(0).randint(2**31 - 1)  # which `quick` draws
-    y = np.zeros(30, dtype=int)
-    y[Draw(SHARE, seed).held_out(30, most=1)] = 1
+    y = (np.arange(30) == 7).astype(int)
+    seeds = (np.random.RandomState(state).randint(2**31 - 1) for state in range(100))
+    state = next(s for s, seed in enumerate(seeds) if Draw(SHARE, seed).held_out(y)[7])
     match = "without its held-out rows contains one class|leaves no row of class 1"
     with pytest.raises(InvalidData, match=match) as error:
-        quick(validation_fraction=SHARE).fit(*((ArrayRows(X[:30], y),) if rows else (X[:30], y)))
+        quick(validation_fraction=SHARE, random_state=state).fit(
+            *((ArrayRows(X[:30], y),) if rows else (X[:30], y))
+        )
     assert_one_sentence(str(error.value))

@@ -295,7 +295,7 @@ def test_failed_training_step_returns_to_the_hyperparameters_before(method: str)
 def test_training_says_rejected_and_goes_on(method: str) -> None:
     t = poisoned_training(method)
     start = t.engine.init(4, 40, minibatch=True)
-    schedule = Schedule(5, None, 0.02, decay=False, tol=None)
+    schedule = Schedule(5, None, 0.02, decay=False, tol=None, early_stopping=False)
     state, history = train(t.engine, schedule, start, t.source)
     assert [record.rejected for record in history] == [False, False, True, False, False]
     assert history[3].learning_rate == history[0].learning_rate / 2

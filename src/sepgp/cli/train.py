@@ -31,6 +31,7 @@ Balanced = Annotated[bool, typer.Option("--balanced", help="Weigh both classes a
 Validation = Annotated[
     float, typer.Option(min=0, max=0.9, help="Share of rows held out to find the best model.")
 ]
+Early = Annotated[bool, typer.Option(help="End early once held-out rows gain nothing any more.")]
 Checkpoint = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="For progress; OUT.ckpt if absent, and none for EP."),
@@ -53,6 +54,7 @@ def train(
     time_budget: Annotated[float | None, typer.Option(help="Seconds for training.")] = None,
     balanced: Balanced = False,
     validation: Validation = 0.1,
+    early_stopping: Early = True,
     checkpoint: Checkpoint = None,
     resume: Resume = False,
     seed: Annotated[int, typer.Option(help="Of everything that is random.")] = 0,
@@ -89,6 +91,7 @@ def train(
         time_budget=time_budget,
         class_weight="balanced" if balanced else None,
         validation_fraction=validation,
+        early_stopping=early_stopping,
         checkpoint=checkpoint,
         random_state=seed,
         verbose=not quiet,

@@ -131,12 +131,15 @@ def prepare(
 
 def split(data: ArrayData, share: float, seed: int) -> tuple[ArrayData, ArrayData]:
     """Rows in memory without a share of them; and at most `MEASURED` of those held out."""
-    held_out = Draw(share, seed).held_out(len(data.y))
+    held_out = Draw(share, seed).held_out(data.y)
     if not held_out.any():
         raise nothing_held_out(share, "X")
     what, remedy = f"validation_fraction={share}", "lower it or give more rows"
     checks.every_class(data.y[~held_out], data.classes, what, remedy)
-    measured = Draw(share, seed).held_out(len(data.y), MEASURED)
+    measured = np.flatnonzero(held_out)
+    if len(measured) > MEASURED:
+        chosen = np.random.default_rng((seed, 2)).choice(measured, MEASURED, replace=False)
+        measured = np.sort(chosen)
     train, held = (
         data._replace(X=data.X[where], y=data.y[where], weight=data.weight[where])
         for where in (~held_out, measured)

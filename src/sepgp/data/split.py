@@ -1,26 +1,61 @@
 """Rows that are held out of training, chosen at random and always the same."""
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sepgp.data.rows.base import BLOCK, Block, Rows, WrappedRows, cut_blocks
 
+ROUNDING = 1e-9
+MOST_CLASSES = 1000
+"""Of a block; more are no classes, and whoever reads the labels will say so."""
+
 
 class Draw:
-    """Which rows of a piece are held out: about a share, by the seed and their places alone."""
+    """Which rows of a piece are held out: a share of every class.
+
+    Of the first 1/share rows of a class one is held out, at a random place, then one of the next
+    1/share rows, and so on. Seed, labels and the places of rows decide; how they are cut into
+    blocks does not.
+    """
 
     def __init__(self, share: float, seed: int, piece: int = 0) -> None:
-        self._share, self._rng = share, np.random.default_rng((seed, piece, 1))
+        self._share, self._seed = share, (seed, piece, 1)
+        self._seen: dict[Any, tuple[int, int]] = {}
+        """By label, the number of its class and how many rows it had."""
 
-    def held_out(self, n_rows: int, most: int | None = None) -> NDArray[np.bool_]:
-        """Whether the next n rows are held out, shape (n,); no more than `most` of them."""
-        numbers = self._rng.random(n_rows)
-        chosen: NDArray[np.bool_] = numbers < self._share
-        if most is not None and chosen.sum() > most:
-            chosen = numbers <= np.sort(numbers)[most - 1]
+    def held_out(self, labels: NDArray[Any]) -> NDArray[np.bool_]:
+        """Whether the next rows, with these labels of shape (n,), are held out, shape (n,)."""
+        chosen = np.zeros(len(labels), dtype=bool)
+        for label, rows in _classes(labels) if len(labels) else ():
+            number, seen = self._seen.get(label, (len(self._seen), 0))
+            self._seen[label] = number, seen + len(rows)
+            of_class = seen + np.arange(len(rows))
+            strata = np.floor(self._share * of_class + ROUNDING).astype(np.int64)
+            begin, end = (np.ceil((strata + i - ROUNDING) / self._share) for i in (0, 1))
+            bits = np.random.PCG64((*self._seed, number))
+            bits.advance(int(strata[0]))
+            places = np.random.Generator(bits).random(strata[-1] - strata[0] + 1)
+            drawn = begin + np.floor((end - begin) * places[strata - strata[0]])
+            chosen[rows] = of_class == drawn
         return chosen
+
+
+def _classes(labels: NDArray[Any]) -> Iterator[tuple[Any, NDArray[np.intp]]]:
+    """Every label with its rows, in the order in which the labels appear."""
+    try:
+        values, first, codes = np.unique(labels, return_index=True, return_inverse=True)
+    except TypeError:  # labels that cannot be compared are refused by whoever reads them
+        values = np.empty(0)
+    if not 0 < len(values) <= MOST_CLASSES:
+        yield None, np.arange(len(labels))
+        return
+    ordered = np.argsort(codes, kind="stable")
+    parts = np.split(ordered, np.cumsum(np.bincount(codes))[:-1])
+    names = values.tolist()
+    yield from ((names[code], parts[code]) for code in np.argsort(first))
 
 
 class SplitRows(WrappedRows):
@@ -49,7 +84,8 @@ class SplitRows(WrappedRows):
     def _chosen(self, piece: int, size: int) -> Iterator[Block]:
         draw = Draw(self._share, self._seed, piece)
         for block in self._rows.read(piece, 0, size):
-            chosen = draw.held_out(len(block)) == self._held_out
+            labels = np.zeros(len(block)) if block.y is None else block.y
+            chosen = draw.held_out(labels) == self._held_out
             if self._others is not None:
                 self._others(block.take(np.flatnonzero(~chosen)))
             yield block.take(np.flatnonzero(chosen))

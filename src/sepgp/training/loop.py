@@ -9,6 +9,7 @@ from sepgp.data.batches import Source
 from sepgp.gp.natural import Natural
 from sepgp.inference.evidence import Info
 from sepgp.training.checkpoint import Checkpoint
+from sepgp.training.early_stop import EarlyStop
 from sepgp.training.monitor import Monitor
 from sepgp.training.record import Callback, Record
 from sepgp.training.schedule import Schedule, seconds_per_step
@@ -24,7 +25,7 @@ def train(
     checkpoint: Checkpoint | None = None,
     monitor: Monitor | None = None,
 ) -> tuple[TrainingState, list[Record]]:
-    """Train until `max_iter`, the time budget, the tolerance or a callback says stop.
+    """Train until `max_iter`, the time budget, the tolerance, held-out rows or a callback say stop.
 
     The last step holds the hyper-parameters, so that the sites belong to the final kernel. A
     checkpoint is written every so often and at the end; a run that one is left of goes on from it.
@@ -37,6 +38,9 @@ def train(
         if finished:
             return state, history
     begin, first = time.perf_counter() - seconds, state.iteration - len(history)
+    early = EarlyStop(schedule)
+    for number, record in enumerate(history, 1):
+        early.see(number, record)
 
     def clock() -> float:
         return time.perf_counter() - begin
@@ -44,19 +48,25 @@ def train(
     with closing(source.batches(state.iteration)) as batches:
         for batch in batches:
             number, per_epoch = state.iteration - first + 1, source.batches_per_epoch
-            done = schedule.done(number, clock(), seconds_per_step(history))
+            planned = schedule.done(number, clock(), seconds_per_step(history))
+            done = early.done(planned, number)
             finished = done >= 1 or schedule.converged(history, per_epoch, source.total_weight)
             last = stop or finished
-            rate, share = schedule.rates(number, done, minibatches=per_epoch > 1)
+            rate, share = schedule.rates(number, done, planned, minibatches=per_epoch > 1)
             xi, nll = state.xi, math.nan
             state, info = engine.step(
                 state, batch, source.total_weight, 0.0 if last else rate, share
             )
-            if monitor is not None and info.ok and (last or monitor.due(state.iteration)):
+            if (
+                monitor is not None
+                and info.ok
+                and (last or monitor.due(state.iteration, schedule.max_iter))
+            ):
                 best, nll = monitor.measure(state.best, state.iteration, xi, state.sites)
                 state = state._replace(best=best)
             rate = 0.0 if last else rate * state.rate
             history.append(_record(state, info, source, clock, rate, nll))
+            early.see(number, history[-1])
             stop = any([callback(history[-1]) for callback in callbacks])
             # After a callback's stop comes one more step, which a run that goes on must not have.
             if checkpoint is not None and (finished or (not last and (stop or checkpoint.due))):

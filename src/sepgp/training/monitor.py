@@ -15,7 +15,9 @@ from sepgp.inference.method import State
 from sepgp.likelihoods import Likelihood
 
 EVERY = 50
-"""Steps from one measurement to the next."""
+"""Steps from one measurement to the next, at most."""
+LEAST = 20
+"""Measurements in a training, unless it has fewer steps."""
 
 
 class Best(NamedTuple):
@@ -52,9 +54,10 @@ class Monitor:
         self._batches = list(islice(source.batches(), source.batches_per_epoch))
         self._total = source.total_weight
 
-    def due(self, iteration: int) -> bool:
+    def due(self, iteration: int, max_iter: int | None) -> bool:
         """Whether the model is measured after this step even if it is not the last."""
-        return iteration % EVERY == 0
+        every = EVERY if max_iter is None else min(EVERY, max(1, max_iter // LEAST))
+        return iteration % every == 0
 
     def measure(
         self, best: Best | None, iteration: int, xi: Tensor, sites: State

@@ -127,7 +127,7 @@ def _go_over(
     source = start.source(settings, data, seed)
     source.total_weight = n_seen
     steps = max(passes * source.batches_per_epoch, least)
-    schedule = Schedule(steps, None, rate, decay=False, tol=None)
+    schedule = Schedule(steps, None, rate, decay=False, tol=None, early_stopping=False)
     engine = engine_of(settings, start)
     state = engine.init(len(start.Z), source.n_rows, minibatch=True)
     state = state._replace(iteration=start.iteration)

@@ -33,6 +33,8 @@ class Schedule:
     decay: bool
     """Whether it falls to 0 along a half cosine."""
     tol: float | None
+    early_stopping: bool
+    """Whether held-out rows may bring the end nearer."""
 
     @classmethod
     def of(cls, settings: Settings, batches_per_epoch: int) -> Self:
@@ -43,7 +45,9 @@ class Schedule:
         if rate is None:
             rate = OPTIMIZERS[settings.optimizer].rate
         decay = settings.optimizer == "adam"
-        return cls(max_iter, settings.time_budget, rate, decay, settings.tol)
+        return cls(
+            max_iter, settings.time_budget, rate, decay, settings.tol, settings.early_stopping
+        )
 
     def done(self, number: int, seconds: float, per_step: float = 0.0) -> float:
         """The part of the work that is done, up to 1, by whichever limit is nearer.
@@ -58,13 +62,18 @@ class Schedule:
             done = max(done, (seconds + 2 * per_step) / max(self.time_budget, 1e-9))
         return done
 
-    def rates(self, number: int, done: float, minibatches: bool) -> tuple[float, float]:
-        """The learning rate in step `number`, and the inducing points' share of it."""
+    def rates(
+        self, number: int, done: float, planned: float, minibatches: bool
+    ) -> tuple[float, float]:
+        """The learning rate in step `number`, and the inducing points' share of it.
+
+        `planned` is the part that would be done without early stopping.
+        """
         if not self.decay or not self.rate:
             return self.rate, 1.0
         rate, share = self.rate * 0.5 * (1 + math.cos(math.pi * min(done, 1.0))), 1.0
         if minibatches:
-            share = inducing_rate(self.rate, number / done if done else 1.0) / self.rate
+            share = inducing_rate(self.rate, number / planned if planned else 1.0) / self.rate
         return rate, share
 
     def converged(self, history: Sequence[Record], batches_per_epoch: int, n: float) -> bool:

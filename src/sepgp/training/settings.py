@@ -37,6 +37,7 @@ class Settings:
     standardize: bool = True
     tol: float | None = None
     validation_fraction: float = 0.0
+    early_stopping: bool = True
     device: str = "cpu"
     dtype: str = "float64"
     forgetting: float = 1.0

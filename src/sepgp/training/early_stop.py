@@ -1,0 +1,48 @@
+"""Early stopping: a training that held-out rows gain nothing from any more comes to its end."""
+
+import math
+
+from sepgp.training.record import Record
+from sepgp.training.schedule import Schedule
+
+PATIENCE = 0.2
+"""The part of the planned training in which the NLL of held-out rows has to fall."""
+GAIN = 5e-4
+"""How far it has to fall at least, in nats per row."""
+COOLDOWN = 0.25
+"""Steps to the end, as a share of those before it was in sight."""
+
+
+class EarlyStop:
+    """Watches the NLL of held-out rows, and brings the end nearer once it has stopped falling.
+
+    A high learning rate hides a part of what was learned, so training does not stop at once: it
+    goes through the rest of its schedule faster, with the rate falling to 0 all the same. What has
+    been measured decides, so a run that goes on from a checkpoint ends as if it had never stopped.
+    """
+
+    def __init__(self, schedule: Schedule) -> None:
+        self._schedule = schedule
+        self._measured: list[tuple[float, float]] = []
+        """The part of the planned training that was done, and the lowest NLL until then."""
+        self._turn: tuple[int, float] | None = None
+        """The step at which the end came nearer, and the part that was done by then."""
+
+    def see(self, number: int, record: Record) -> None:
+        """Take note of step `number` of the training."""
+        measured = not math.isnan(record.validation_nll)
+        if not (self._schedule.early_stopping and measured and self._turn is None):
+            return
+        done = self._schedule.done(number, record.seconds)
+        lowest = min(record.validation_nll, self._measured[-1][1] if self._measured else math.inf)
+        self._measured.append((done, lowest))
+        before = [nll for then, nll in self._measured if then <= done - PATIENCE + 1e-9]
+        if before and before[-1] - lowest < GAIN:
+            self._turn = number, done
+
+    def done(self, planned: float, number: int) -> float:
+        """The part of the training that is done in step `number`; `planned` is that of the plan."""
+        if self._turn is None:
+            return planned
+        step, done = self._turn
+        return max(planned, done + (1 - done) * (number - step) / (COOLDOWN * step))
