@@ -79,12 +79,12 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         steps) to the next.
     validation_fraction : float
         The share of the rows, at least 0 and below 1, that `fit` holds out. With one, every 50
-        steps (20 times at least) and after the last the model is measured on at most 10,000 of these rows, and the
-        best one measured is kept: usually the last.
+        steps, in short trainings more often, and after the last the model is measured on at most
+        10,000 of these rows, and the best one measured is kept: usually the last.
     early_stopping : bool
         Whether training ends early, with its learning rate falling to 0 all the same, when the
-        held-out rows have gained nothing in a fifth of its steps or time. It does nothing where no
-        rows are held out.
+        held-out rows have gained nothing in a fifth of its steps or time, and 50 steps at least.
+        It does nothing where no rows are held out.
     random_state : int, RandomState instance or None
         Seeds the inducing points, the order of the rows and the choice of those held out.
     warm_start : bool

@@ -6,7 +6,9 @@ from sepgp.training.record import Record
 from sepgp.training.schedule import Schedule
 
 PATIENCE = 0.2
-"""The part of the planned training in which the NLL of held-out rows has to fall."""
+"""The part of the planned training in which the NLL of held-out rows has to fall ..."""
+LEAST_STEPS = 50
+"""... and the number of steps, if that is more."""
 GAIN = 5e-4
 """How far it has to fall at least, in nats per row."""
 COOLDOWN = 0.25
@@ -23,8 +25,8 @@ class EarlyStop:
 
     def __init__(self, schedule: Schedule) -> None:
         self._schedule = schedule
-        self._measured: list[tuple[float, float]] = []
-        """The part of the planned training that was done, and the lowest NLL until then."""
+        self._measured: list[tuple[int, float, float]] = []
+        """Steps, the part of the planned training that was done, and the lowest NLL until then."""
         self._turn: tuple[int, float] | None = None
         """The step at which the end came nearer, and the part that was done by then."""
 
@@ -34,9 +36,13 @@ class EarlyStop:
         if not (self._schedule.early_stopping and measured and self._turn is None):
             return
         done = self._schedule.done(number, record.seconds)
-        lowest = min(record.validation_nll, self._measured[-1][1] if self._measured else math.inf)
-        self._measured.append((done, lowest))
-        before = [nll for then, nll in self._measured if then <= done - PATIENCE + 1e-9]
+        lowest = min(record.validation_nll, self._measured[-1][-1] if self._measured else math.inf)
+        self._measured.append((number, done, lowest))
+        before = [
+            nll
+            for step, part, nll in self._measured
+            if part <= done - PATIENCE + 1e-9 and step <= number - LEAST_STEPS
+        ]
         if before and before[-1] - lowest < GAIN:
             self._turn = number, done
 

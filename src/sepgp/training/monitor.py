@@ -16,8 +16,8 @@ from sepgp.likelihoods import Likelihood
 
 EVERY = 50
 """Steps from one measurement to the next, at most."""
-LEAST = 20
-"""Measurements in a training, unless it has fewer steps."""
+CLOSEST = 10
+"""At least, where a training is short: else there are 20 measurements."""
 
 
 class Best(NamedTuple):
@@ -56,7 +56,7 @@ class Monitor:
 
     def due(self, iteration: int, max_iter: int | None) -> bool:
         """Whether the model is measured after this step even if it is not the last."""
-        every = EVERY if max_iter is None else min(EVERY, max(1, max_iter // LEAST))
+        every = EVERY if max_iter is None else min(EVERY, max(CLOSEST, max_iter // 20))
         return iteration % every == 0
 
     def measure(
