@@ -170,8 +170,8 @@ def test_intervals_are_as_wide_as_theory_says(weighted) -> None:
     z = random.normal(size=4000)
     y = random.random(4000) < ndtr(z)
     weight = random.gamma(0.5, 2, 4000) if weighted else np.ones(4000)
-    found = metrics.metrics(log_ndtr(np.column_stack([-z, z])), y, weight)
     loss = -log_ndtr(np.where(y, z, -z))
+    found = metrics.metrics(ndtr(np.column_stack([-z, z])), loss, y, weight)
     for name, values in {"nll": loss, "brier": (ndtr(z) - y) ** 2}.items():
         mean = np.average(values, weights=weight)
         error = np.sqrt(weight**2 @ (values - mean) ** 2) / weight.sum()

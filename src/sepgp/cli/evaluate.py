@@ -59,15 +59,15 @@ def show(
     from sepgp.errors import InvalidData
     from sepgp.evaluation.metrics import class_codes, metrics
 
-    logs, labels, weights = [], [], []
+    parts = []
     for block in rows.blocks():
-        logs.append(model.log_probabilities(block.X))
-        labels.append(class_codes(model.classes, block.y, rows.name))
-        weights.append(block.weight)
-    if not sum(weight.sum() for weight in weights):
+        latent, codes = model.latent(block.X), class_codes(model.classes, block.y, rows.name)
+        loss = -model.likelihood.log_probability(codes, *latent)
+        parts.append((model.likelihood.probabilities(*latent), loss, codes, block.weight))
+    if not any(weight.any() for *_, weight in parts):
         raise InvalidData(f"{rows.name} has no rows of positive weight; give data that has some.")
-    y, weight = np.concatenate(labels), np.concatenate(weights)
-    found = metrics(np.concatenate(logs), y, weight)
+    p, loss, y, weight = map(np.concatenate, zip(*parts, strict=True))
+    found = metrics(p, loss, y, weight)
     if json:
         typer.echo(json_.dumps({name: _without_nan(value) for name, value in found.items()}))
         return

@@ -40,7 +40,7 @@ def info(model: Model) -> None:
 def _facts(model: "Fitted") -> dict[str, str]:
     return {
         "method": f"{model.method.upper()}, {str(model.dtype).removeprefix('torch.')}",
-        "classes": " and ".join(str(label) for label in model.classes.tolist()),
+        "classes": _classes([str(label) for label in model.classes.tolist()]),
         "target": model.target or "not known",
         "rows": f"{model.n_seen:,.0f}",
         "columns": f"{model.schema.n_columns}, as {model.Z.shape[1]} features",
@@ -49,3 +49,10 @@ def _facts(model: "Fitted") -> dict[str, str]:
         "log evidence": f"{model.log_evidence:,.1f}",
         "training": f"{model.n_iter} steps in {model.history['seconds'][-1]:.1f} s",
     }
+
+
+def _classes(labels: list[str], most: int = 30) -> str:
+    if len(labels) == 2:
+        return " and ".join(labels)
+    more = f" and {len(labels) - most} more" if len(labels) > most else ""
+    return f"{len(labels)}: {', '.join(labels[:most])}{more}"

@@ -15,8 +15,6 @@ from sepgp.errors import InvalidParameter
 if TYPE_CHECKING:
     from sepgp.model import Model as Fitted
 
-COLUMNS = ("probability", "label", "mean", "sd")
-
 
 def predict(
     model: Model,
@@ -31,8 +29,10 @@ def predict(
 ) -> None:
     """Write the probability, label, latent mean and standard deviation of every row.
 
-    The latent function f is what the probability comes from: a large standard deviation says that
-    the model has seen nothing like the row.
+    With more than two classes there is a probability for each of them, and the label, its
+    probability, and the latent mean and standard deviation of its class follow. The latent
+    function f is what the probability comes from: a large standard deviation says that the model
+    has seen nothing like the row.
 
     \b
     sepgp predict loans.sepgp new-loans.csv --keep loan_id --out predictions.csv
@@ -41,19 +41,28 @@ def predict(
     from sepgp.classifier import load
 
     kept = keep or []
-    for name in kept:
-        if name in COLUMNS or kept.count(name) > 1:
-            raise InvalidParameter(
-                f"--keep={name} would be a second column of this name; leave it out or rename it."
-            )
     if out != "-":
         check_out(Path(out), model, data, endings=(".csv", ".parquet", ".pq"))
     fitted = load(model).model_
+    for name in kept:
+        if name in _columns(fitted) or kept.count(name) > 1:
+            raise InvalidParameter(
+                f"--keep={name} would be a second column of this name; leave it out or rename it."
+            )
     with readable(data) as path:
         n_rows = _write(_tables(fitted, path, kept), out)
     if out != "-":
-        second = fitted.classes.tolist()[1]
-        typer.echo(f"{out}: {n_rows:,} rows; probability is that of {second!r}.", err=True)
+        labels = fitted.classes.tolist()
+        whose = repr(labels[1]) if len(labels) == 2 else "the label"
+        typer.echo(f"{out}: {n_rows:,} rows; probability is that of {whose}.", err=True)
+
+
+def _columns(model: "Fitted") -> list[str]:
+    """The columns of predictions."""
+    labels = [str(label) for label in model.classes.tolist()]
+    if len(labels) == 2:
+        return ["probability", "label", "mean", "sd"]
+    return [*(f"probability_{label}" for label in labels), "label", "probability", "mean", "sd"]
 
 
 def _tables(model: "Fitted", path: str, keep: list[str]) -> Iterator[Any]:
@@ -74,10 +83,16 @@ def _tables(model: "Fitted", path: str, keep: list[str]) -> Iterator[Any]:
     def predicted(block: Any) -> Any:
         features = block.X.select(names) if names else block.X
         mean, variance = model.latent(features)
-        p = model.likelihood.probabilities(mean, variance)[:, 1]
-        label = pa.array(model.classes[model.likelihood.most_probable(mean, variance)])
-        values = dict(zip(COLUMNS, (p, label, mean, np.sqrt(variance)), strict=True))
-        return pa.table({name: block.X[name] for name in keep} | values)
+        p = model.likelihood.probabilities(mean, variance)
+        if len(model.classes) == 2:
+            code = model.likelihood.most_probable(mean, variance)
+            values = [p[:, 1], pa.array(model.classes[code]), mean, np.sqrt(variance)]
+        else:
+            code = p.argmax(1)
+            best, f, v = (x[np.arange(len(code)), code] for x in (p, mean, variance))
+            values = [*p.T, pa.array(model.classes[code]), best, f, np.sqrt(v)]
+        kept = {name: block.X[name] for name in keep}
+        return pa.table(kept | dict(zip(_columns(model), values, strict=True)))
 
     return (predicted(block) for block in rows.blocks())
 

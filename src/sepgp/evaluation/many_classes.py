@@ -28,21 +28,20 @@ class Parts(NamedTuple):
 
 
 def measures(
-    log_p: Floats, codes: NDArray[np.int64], weight: Floats
+    p: Floats, loss: Floats, codes: NDArray[np.int64], weight: Floats
 ) -> tuple[Callable[[Floats], dict[str, float]], Floats]:
     """A function that gives the metrics for any weights of the rows, and the weights as given.
 
-    `log_p` has shape (n, C) and `codes`, the numbers of the true classes, shape (n,). Memory and
-    cost are O(nC), besides a sort for every class.
+    `p` has shape (n, C) and `codes`, the numbers of the true classes, shape (n,). Memory and cost
+    are O(nC), besides a sort for every class.
     """
-    p = np.exp(log_p)
     n, C = p.shape
     y = codes[:, None] == np.arange(C)
-    said = log_p.argmax(1)
+    said = p.argmax(1)
     right = said == codes
     brier = np.square(p - y).sum(1)
     top = _gaps(p[np.arange(n), said][:, None], right[:, None])
-    means = np.stack([-log_p[np.arange(n), codes], ~right, brier])
+    means = np.stack([loss, ~right, brier])
     areas, influence = _mean_areas(p, codes, weight)
     return partial(_measured, Parts(means, top, _gaps(p, y), areas, influence)), weight
 

@@ -26,7 +26,9 @@ def class_codes(classes: NDArray[Any], y: NDArray[Any] | None, what: str) -> NDA
     return checks.class_codes(checks.labelled(y, what), classes, what, "classes of the model")
 
 
-def metrics(log_p: Floats, codes: NDArray[np.int64], weight: Floats) -> dict[str, Estimate]:
+def metrics(
+    p: Floats, loss: Floats, codes: NDArray[np.int64], weight: Floats
+) -> dict[str, Estimate]:
     """Metrics of n rows, each NaN where the rows do not say.
 
     NLL, error, Brier score, ECE and ROC AUC of the second class of two. With C classes the Brier
@@ -34,16 +36,16 @@ def metrics(log_p: Floats, codes: NDArray[np.int64], weight: Floats) -> dict[str
     mean ECE of all classes and the macro and weighted mean of the AUC of each class against the
     rest, over the classes that have rows.
 
-    `log_p`, shape (n, C), are the logarithms of the probabilities; `codes`, shape (n,), are the
-    numbers of the true classes; a row of weight w, shape (n,), counts as w rows. The intervals are
-    from rows resampled with Poisson weights, with a fixed seed. Cost O(nC) for each of 100 to
-    1,000 resamples, and a sort for every class.
+    `p`, shape (n, C), are the probabilities, and `loss`, shape (n,), is −log of those of the true
+    classes, whose numbers are `codes`, shape (n,); a row of weight w, shape (n,), counts as w rows.
+    The intervals are from rows resampled with Poisson weights, with a fixed seed. Cost O(nC) for
+    each of 100 to 1,000 resamples, and a sort for every class.
     """
-    n, C = log_p.shape
+    n, C = p.shape
     if C == 2:
-        measure, weight = two_classes.measures(log_p, codes == 1, weight)
+        measure, weight = two_classes.measures(p[:, 1], loss, codes == 1, weight)
     else:
-        measure, weight = many_classes.measures(log_p, codes, weight)
+        measure, weight = many_classes.measures(p, loss, codes, weight)
     value = measure(weight)
     random = np.random.default_rng(0)
     resamples = int(np.clip(WORK / (n * (C - 1)), 100, 1000))

@@ -106,6 +106,14 @@ class Tally(NamedTuple):
         above = self._above()
         return above[1] / above[1, -1], above[1] / above.sum(0)
 
+    def abstention(self) -> tuple[Floats, Floats]:
+        """Rows at or above a threshold, as a share, and those of the first class among them.
+
+        With the first class for mistakes: the error when only the surest rows are answered.
+        """
+        above = self._above()
+        return above.sum(0) / self.total, above[0] / above.sum(0)
+
     def positives(self) -> Floats:
         """Rows of either class with p at or above each threshold, shape (2, thresholds)."""
         from_edge = np.cumsum(self.counts[:, ::-1], axis=1)[:, ::-1]

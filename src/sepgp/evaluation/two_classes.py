@@ -24,15 +24,13 @@ class Sorted(NamedTuple):
 
 
 def measures(
-    log_p: Floats, y: NDArray[np.bool_], weight: Floats
+    p: Floats, loss: Floats, y: NDArray[np.bool_], weight: Floats
 ) -> tuple[Callable[[Floats], dict[str, float]], Floats]:
     """A function that gives the metrics for any weights of the rows, and the weights in its order.
 
-    `log_p` has shape (n, 2); `y`, shape (n,), says which rows are of the second class.
+    `p` are probabilities of the second class, and `y` says which rows are of it, shape (n,).
     """
-    p = np.exp(log_p[:, 1])
     order = np.argsort(p, kind="stable")
-    loss = -np.where(y, log_p[:, 1], log_p[:, 0])
     rows = Sorted(p[order], y[order].astype(np.float64), loss[order])
     return partial(_measured, rows), weight[order]
 

@@ -1,8 +1,6 @@
 """The figures of the report, each as an SVG drawing."""
 
-import math
-from collections.abc import Mapping
-from itertools import pairwise
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,16 +8,12 @@ from numpy.typing import NDArray
 
 from sepgp.data.scaling import Floats
 from sepgp.evaluation.tally import Tally
-from sepgp.report.columns import Column, Rows, Value, count, moment, number, said, values
-from sepgp.report.dependence import Curve, Map
-from sepgp.report.svg import Pair, Plot, shares, shortened, ticks
+from sepgp.report.columns import Column, Value, count, moment, number, said
+from sepgp.report.dependence import Curve
+from sepgp.report.svg import Plot, shares, shortened, ticks
 
 MOST_POINTS = 300
 """Of a line."""
-DOTS = 250
-"""Rows that are drawn on the map."""
-SHADES = 21
-"""Colours of a map."""
 HISTOGRAM = 50
 """Bars to either side."""
 FIRST_RECALL = 0.01
@@ -51,7 +45,7 @@ def reliability(tally: Tally, label: str) -> Plot:
     """What was stated against what was observed."""
     bins = tally.reliability()
     stated_name = f"stated probability of {shortened(label, 24)}"
-    plot = _unit_square("Reliability diagram", stated_name, "observed share", 0, 1)
+    plot = unit_square("Reliability diagram", stated_name, "observed share", 0, 1)
     for rows, stated, observed, low, high in zip(*bins, strict=True):
         plot.line([(stated, low), (stated, high)], "error")
         size = 2.5 + 6 * np.sqrt(rows / bins.rows.max())
@@ -62,7 +56,7 @@ def reliability(tally: Tally, label: str) -> Plot:
 
 def roc(tally: Tally) -> Plot:
     """True against false positive rate."""
-    plot = _unit_square("ROC curve", "false positive rate", "true positive rate", 0, 1)
+    plot = unit_square("ROC curve", "false positive rate", "true positive rate", 0, 1)
     if all(tally.totals):
         _line_with_ring(plot, *tally.roc(), "at-roc")
     return plot
@@ -72,7 +66,7 @@ def precision_recall(tally: Tally) -> Plot:
     """Precision against recall."""
     first, second = tally.totals
     share = second / (first + second)
-    plot = _unit_square("Precision and recall", "recall", "precision", share, share)
+    plot = unit_square("Precision and recall", "recall", "precision", share, share)
     if second:
         recall, precision = tally.precision_recall()
         seen = recall >= FIRST_RECALL
@@ -80,7 +74,7 @@ def precision_recall(tally: Tally) -> Plot:
     return plot
 
 
-def _unit_square(label: str, xlabel: str, ylabel: str, begin: float, end: float) -> Plot:
+def unit_square(label: str, xlabel: str, ylabel: str, begin: float, end: float) -> Plot:
     """A plot of shares with a dashed line from one height to another."""
     plot = Plot((0, 1), (0, 1), label, size=(380, 330), left=54)
     plot.axes(xlabel, ylabel, shares(), shares())
@@ -97,13 +91,18 @@ def _line_with_ring(plot: Plot, x: Floats, y: Floats, name: str) -> None:
     plot.add(f'<circle id="{name}" class="marker" cx="-9" cy="-9" r="6" {plot.sides}/>')
 
 
-def histogram(tally: Tally, classes: tuple[str, str]) -> Plot:
-    """How often each probability is stated: the second class upwards, the first downwards."""
-    first, second = tally.histogram(HISTOGRAM) / tally.total
+def histogram(tally: Tally, classes: Sequence[str], threshold: bool) -> Plot:
+    """How often each probability is stated: the second class upwards, the first downwards.
+
+    Bars are shares of the rows of their own class, so that a rare one can be read too. With
+    `threshold` there is a line that the page's script moves.
+    """
+    totals = np.maximum(tally.counts.sum(1), 1e-300)
+    first, second = tally.histogram(HISTOGRAM) / totals[:, None]
     highest = 1.08 * max(first.max(), second.max())
     plot = Plot((0, 1), (-highest, highest), "Histogram of probabilities", (380, 210), 54)
     yticks = [(v, f"{100 * abs(v):g} %") for v, _ in ticks(-highest, highest, 5)]
-    plot.axes("stated probability", "share of rows", shares(), yticks)
+    plot.axes("stated probability", "share of its rows", shares(), yticks)
     for k, (down, up) in enumerate(zip(first, second, strict=True)):
         x = (k + 0.08) / HISTOGRAM, (k + 0.92) / HISTOGRAM
         if up:
@@ -112,9 +111,15 @@ def histogram(tally: Tally, classes: tuple[str, str]) -> Plot:
             plot.box(x, (-down, 0), "first fill")
     plot.line([(0, 0), (1, 0)], "zero")
     middle = f"M{plot.px(0.5):.1f} {plot.top}V{plot.bottom}"
-    plot.add(f'<path id="cut" class="cut" d="{middle}" {plot.sides}/>')
-    plot.text(plot.right, plot.top + 10, shortened(classes[1], 30), "key second", "end")
-    plot.text(plot.right, plot.bottom - 5, shortened(classes[0], 30), "key first", "end")
+    if threshold:
+        plot.add(f'<path id="cut" class="cut" d="{middle}" {plot.sides}/>')
+    for name, bars, y, style in (
+        (classes[1], second, plot.top + 10, "key second"),
+        (classes[0], first, plot.bottom - 5, "key first"),
+    ):  # where the bars are lower
+        left = bars[: HISTOGRAM // 3].max() <= bars[-HISTOGRAM // 3 :].max()
+        place, anchor = (plot.left + 4, "start") if left else (plot.right, "end")
+        plot.text(place, y, shortened(name, 30), style, anchor)
     return plot
 
 
@@ -122,7 +127,8 @@ def dependences(curves: list[Curve]) -> list[Plot]:
     """The curves of columns with their bands, all to the same scale."""
     highest = max((float(curve.high.max()) for curve in curves), default=0.0)
     top = next(top for top in (0.1, 0.2, 0.3, 0.5, 0.75, 1.0) if highest <= top)
-    return [(_levels if c.column.kind == "text" else _dependence)(c, top) for c in curves]
+    few = [curve.column.kind == "text" or len(curve.values) <= 4 for curve in curves]
+    return [(_levels if f else _dependence)(c, top) for f, c in zip(few, curves, strict=True)]
 
 
 def _dependence(curve: Curve, top: float) -> Plot:
@@ -133,11 +139,9 @@ def _dependence(curve: Curve, top: float) -> Plot:
     low, high = xs[0], xs[-1]
     room = (high - low) * (0.26 if missing else 0.0)
     plot = Plot((low, high + room), (0, top), f"Dependence on {name}", (280, 190), 42, 38)
-    if len(xs) <= 4 and curve.column.kind == "number":
-        xticks = [(x, number(x)) for x in xs]
-    else:  # a date at the end would run into "missing"
-        whole = not missing or curve.column.kind != "time"
-        xticks = _value_ticks(curve.column, low, high if whole else low + 0.72 * (high - low))
+    # A date at the end would run into "missing".
+    whole = not missing or curve.column.kind != "time"
+    xticks = value_ticks(curve.column, low, high if whole else low + 0.72 * (high - low))
     plot.axes(name, "", xticks, shares(top, _share_step(top)))
     if len(xs) > 1:
         plot.area(zip(xs, curve.high, strict=False), zip(xs, curve.low, strict=False), "band")
@@ -154,12 +158,12 @@ def _dependence(curve: Curve, top: float) -> Plot:
 
 
 def _levels(curve: Curve, top: float) -> Plot:
-    """One line per text, from the most frequent down."""
+    """One line per value: for texts, from the most frequent down, and where there are few."""
     n = len(curve.values)
     name = shortened(curve.column.name, 34)
     size = (280, max(190, 18 * n + 60))
     plot = Plot((0, top), (n - 0.4, -0.6), f"Dependence on {name}", size, 108, 38)
-    yticks = [(float(i), _level(curve.column, v)) for i, v in enumerate(curve.values)]
+    yticks = [(float(i), level(curve.column, v)) for i, v in enumerate(curve.values)]
     plot.axes(name, "", shares(top, 2 * _share_step(top)), yticks)
     for i in range(n):
         plot.line([(curve.low[i], i), (curve.high[i], i)], "error wide")
@@ -167,60 +171,8 @@ def _levels(curve: Curve, top: float) -> Plot:
     return plot
 
 
-def decision_map(found: Map, amount: Floats, scale: Pair, style: str) -> Plot:
-    """The plane of two columns with an amount, shape (ys, xs), in shades between two numbers."""
-    x, y = found.x, found.y
-    x_edges, y_edges = _edges(x, found.xs), _edges(y, found.ys)
-    names = [shortened(column.name, 40) for column in (x, y)]
-    left = {"text": 102, "time": 84, "number": 58}[y.kind]
-    bottom = 84 if x.kind == "text" else 40
-    ends = (x_edges[0], x_edges[-1]), (y_edges[0], y_edges[-1])
-    plot = Plot(*ends, f"Map of {names[0]} and {names[1]}", (380, 300 + bottom), left, bottom)
-    xticks = [] if x.kind == "text" else _value_ticks(x, *plot.x, most=5)
-    if y.kind == "text":
-        plot.axes(names[0], "", xticks, [(i, _level(y, v)) for i, v in enumerate(found.ys)])
-    else:
-        plot.axes(names[0], names[1], xticks, _value_ticks(y, *plot.y, most=5))
-    if x.kind == "text":
-        for i, value in enumerate(found.xs):
-            plot.text(plot.px(i) + 4, plot.bottom + 10, _level(x, value), anchor="end", turn=-40)
-    low, high = scale
-    shades = np.clip((amount - low) / (high - low) * SHADES, 0, SHADES - 1).astype(int)
-    for row, band in zip(shades, pairwise(y_edges), strict=True):
-        # Neighbours of one shade are one box.
-        for begin, end in pairwise([0, *(np.flatnonzero(np.diff(row)) + 1), len(row)]):
-            plot.box((x_edges[begin], x_edges[end]), band, f"cell {style}{row[begin]}")
-    return plot
-
-
-def with_rows(plot: Plot, found: Map, X: Rows, second: NDArray[Any]) -> Plot:
-    """The map with some of the rows in the colours of their classes, where there is no text."""
-    if "text" in (found.x.kind, found.y.kind):
-        return plot
-    step = max(1, len(second) // DOTS)
-    x, y, second = values(X, found.x)[::step], values(X, found.y)[::step], second[::step]
-    inside = (x >= plot.x[0]) & (x <= plot.x[1]) & (y >= plot.y[0]) & (y <= plot.y[1])
-    for i in np.flatnonzero(inside):
-        plot.dot(x[i], y[i], f"row {'second' if second[i] else 'first'} fill", 2.2)
-    return plot
-
-
-def round_ends(amount: Floats) -> Pair:
-    """Tenths around all of some shares, for the scale of a map."""
-    low, high = math.floor(10 * amount.min()) / 10, math.ceil(10 * amount.max()) / 10
-    return low, max(high, low + 0.1)
-
-
-def _edges(column: Column, at: list[Value]) -> Floats:
-    """The borders of cells around values."""
-    if column.kind == "text":
-        return np.arange(len(at) + 1, dtype=np.float64) - 0.5
-    known = np.array(at, np.float64)
-    middle = (known[1:] + known[:-1]) / 2
-    return np.array([2 * known[0] - middle[0], *middle, 2 * known[-1] - middle[-1]])
-
-
-def _level(column: Column, value: Value) -> str:
+def level(column: Column, value: Value) -> str:
+    """A value as it stands beside an axis."""
     return shortened(said(column, value), 14)
 
 
@@ -229,7 +181,8 @@ def _says(curve: Curve, i: int) -> str:
     return f"{said(curve.column, curve.values[i])}: {curve.p[i]:.1%} ({interval})"
 
 
-def _value_ticks(column: Column, low: float, high: float, most: int = 4) -> list[tuple[float, str]]:
+def value_ticks(column: Column, low: float, high: float, most: int = 4) -> list[tuple[float, str]]:
+    """Round numbers or dates along an axis."""
     if column.kind != "time":
         return ticks(low, high, most) if high > low else [(low, number(low))]
     places = np.linspace(low, high, 2 if most < 5 else 3)

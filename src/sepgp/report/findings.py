@@ -99,7 +99,7 @@ def findings(
         seen.add(numbers, block)
     if not seen.predictions:
         raise InvalidData(f"{source.name} has no rows of positive weight; give data that has some.")
-    log_p, codes, weight = map(np.concatenate, zip(*seen.predictions, strict=True))
+    p, loss, codes, weight = map(np.concatenate, zip(*seen.predictions, strict=True))
     drawn = seen.sample.block()
     shares = relevance(model)
     ranked = sorted(columns(model), key=lambda column: -shares.get(column.name, 0.0))
@@ -109,7 +109,7 @@ def findings(
         name=source.name,
         n_rows=len(codes),
         weighted=bool((weight != 1).any()),
-        scores=metrics(log_p, codes, weight),
+        scores=metrics(p, loss, codes, weight),
         tally=seen.tally,
         confusion=seen.confusion,
         noise=float(noise),
@@ -151,7 +151,7 @@ class _Seen:
         self.tally = Tally.of(np.empty(0), none == 1, np.empty(0))
         self.confusion = Confusion.of(np.empty((0, C)), none, np.empty(0))
         self.bits = np.zeros(2)
-        self.predictions: list[tuple[Floats, NDArray[np.int64], Floats]] = []
+        self.predictions: list[tuple[Floats, Floats, NDArray[np.int64], Floats]] = []
         self.uncertain: dict[str, list[UncertainRows]] = {}
 
     def add(self, numbers: NDArray[np.int64], block: Block) -> None:
@@ -159,7 +159,7 @@ class _Seen:
         likelihood, codes, weight = self.model.likelihood, np.asarray(block.y), block.weight
         mean, variance = self.model.latent(block.X)
         probabilities = likelihood.probabilities(mean, variance)
-        said = likelihood.most_probable(mean, variance)
+        said = probabilities.argmax(1)
         if len(self.model.classes) == 2:
             p, event = probabilities[:, 1], codes == 1
             parts = uncertainty(mean, variance, p)
@@ -170,7 +170,8 @@ class _Seen:
         self.tally = self.tally.plus(Tally.of(p, event, weight))
         self.confusion = self.confusion.plus(Confusion.of(probabilities, codes, weight))
         self.bits += [weight @ parts.noise, weight @ parts.ignorance]
-        self.predictions.append((likelihood.log_probabilities(mean, variance), codes, weight))
+        loss = -likelihood.log_probability(codes, mean, variance)
+        self.predictions.append((probabilities, loss, codes, weight))
         rows = UncertainRows(numbers, block.X, codes, said, p, parts)
         for by in ("total", "noise", "ignorance"):
             self.uncertain.setdefault(by, []).append(rows.first(by))

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from scipy.special import entr
 from sklearn.utils.validation import check_is_fitted
 
 from sepgp import __version__
@@ -22,7 +23,8 @@ from sepgp.evaluation.tally import Tally
 from sepgp.evaluation.two_classes import BINS
 from sepgp.files import atomic
 from sepgp.model import Model
-from sepgp.report import figures
+from sepgp.report import classes as of_classes
+from sepgp.report import figures, maps
 from sepgp.report.columns import count, shown
 from sepgp.report.findings import Findings, findings
 from sepgp.report.svg import shortened
@@ -77,26 +79,37 @@ def write(
 
 def page(model: Model, found: Findings, title: str | None = None) -> str:
     """The page as text."""
-    first, second = classes = [str(label) for label in model.classes.tolist()]
-    share = found.tally.totals[1] / found.tally.total
+    classes = [str(label) for label in model.classes.tolist()]
+    many = len(classes) > 2
+    shares = found.confusion.totals / found.confusion.totals.sum()
+    present = np.count_nonzero(shares)
+    bits = math.log2(len(classes))
     return _template().render(
         title=title or "Report on a classifier",
         name=Path(found.name).name,
         made=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC, sepgp {__version__}",
         classes=classes,
-        first=shortened(first, 40),
-        second=shortened(second, 40),
+        first=shortened(classes[0], 40),
+        second=shortened(classes[1], 40),
+        many=many,
+        tags=of_classes.tags(classes),
+        listed=of_classes.listed(found.confusion),
+        present="0.5 is a guess, 1 is perfect"
+        if present == len(classes)
+        else f"over the {present} classes that have rows",
+        most_bits=bits,
+        number_of_bits=f"{bits:.3g} bit" + "s" * many,
         model=model,
         found=found,
         kinds=Counter(column.kind for column in found.ranked),
-        share=share,
-        guess=min(share, 1 - share),
-        variance=share * (1 - share),
-        entropy=-sum(s * math.log(s) for s in (share, 1 - share) if s > 0),
+        share=float(shares[1]),
+        guess=1 - float(shares.max()),
+        variance=1 - float(np.square(shares).sum()) if many else float(shares[0] * shares[1]),
+        entropy=float(entr(shares).sum()),
         bins=list(zip(*found.tally.reliability(), strict=True)),
         n_bins=BINS,
         bars=found.ranked[:BARS],
-        kept=found.ranked[:VALUES],
+        kept=found.ranked[: VALUES - many],
         tallies=_tallies(found.tally),
     )
 
@@ -105,9 +118,8 @@ def _template() -> Template:
     loader = PackageLoader("sepgp", "report")
     environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
     names = {"number": _number, "percent": _percent, "count": count, "short": shortened}
-    return environment.get_template(
-        "page.html", globals=names | {"figures": figures, "value": shown}
-    )
+    modules = {"figures": figures, "maps": maps, "of_classes": of_classes}
+    return environment.get_template("page.html", globals=names | modules | {"value": shown})
 
 
 def _percent(share: float) -> str:

@@ -94,14 +94,15 @@ class Plot:
         place = f'cx="{_f(self.px(x))}" cy="{_f(self.py(y))}"'
         self.add(f'<circle class="{style}" {place} r="{radius}">{inside}</circle>')
 
-    def box(self, x: Pair, y: Pair, style: str) -> None:
-        """A filled rectangle between values of the axes."""
+    def box(self, x: Pair, y: Pair, style: str, title: str = "") -> None:
+        """A filled rectangle between values of the axes, with words for the pointer."""
         # Rounded before the size is taken, so that neighbours leave no gap.
         left, right = (round(self.px(end), 1) for end in x)
         bottom, top = (round(self.py(end), 1) for end in y)
+        inside = f"<title>{escape(title)}</title>" if title else ""
         self.add(
             f'<rect class="{style}" x="{_f(left)}" y="{_f(top)}" width="{_f(right - left)}" '
-            f'height="{_f(bottom - top)}"></rect>'
+            f'height="{_f(bottom - top)}">{inside}</rect>'
         )
 
     def __html__(self) -> str:
