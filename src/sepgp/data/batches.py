@@ -26,6 +26,14 @@ class Batch(NamedTuple):
     rows: Tensor | None
     """Row numbers in the whole set, shape (b,); None when the batch is the whole set in order."""
 
+    def split(self, size: int) -> list["Batch"]:
+        """The same rows in parts of this size."""
+        if len(self.y) <= size:
+            return [self]
+        rows = torch.arange(len(self.y)) if self.rows is None else self.rows
+        parts = zip(*(part.split(size) for part in (*self[:3], rows)), strict=True)
+        return [Batch(*part) for part in parts]
+
 
 class Batching(NamedTuple):
     """How rows become batches: scaled, and as tensors of `dtype` on `device`."""

@@ -16,6 +16,7 @@ from sepgp.gp.fitc import (
     FITC,
     Posterior,
     Rows,
+    congruent,
     coordinate_sum,
     gaussian,
     n_latent,
@@ -47,7 +48,7 @@ class Direct(FITC):
 
     def to_coordinates(self, sites: Natural) -> Natural:
         """KΛK, Kb. Cost 4m³."""
-        return Natural(self.K @ (sites.Lambda @ self.K), times(self.K, sites.b))
+        return Natural(congruent(self.K, sites.Lambda), times(self.K, sites.b))
 
     def rotate(self, directions: Tensor, dtype: torch.dtype) -> Tensor:
         """K o for directions o over u, shape (m, b). Cost 2m² per row."""

@@ -17,6 +17,7 @@ form, W = V and D = L⁻ᵀ in the whitened one. Both give the same numbers; the
 which one they work in.
 """
 
+import itertools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -123,15 +124,31 @@ def coordinate_sum(V: Tensor, nu: Tensor, mu: Tensor) -> Natural:
 def gram(V: Tensor, weight: Tensor) -> Tensor:
     """V diag(weight) Vᵀ for V of shape (m, b), weight of shape (b,) or (C, b). Cost 1.5m² per row.
 
-    It is symmetric, so one quarter of it is copied from another.
+    It is symmetric, so a part of it is copied from another. With many classes a product of one
+    large matrix with Vᵀ takes the place of many small ones.
     """
-    half = len(V) // 2
-    weighted = V * weight.unsqueeze(-2) if weight.ndim > 1 else V * weight
-    result = V.new_empty(*weight.shape[:-1], len(V), len(V))
-    result[..., :half] = V @ weighted[..., :half, :].mT
-    result[..., half:, half:] = V[half:] @ weighted[..., half:, :].mT
-    result[..., :half, half:] = result[..., half:, :half].mT
+    m = len(V)
+    result = V.new_empty(*weight.shape[:-1], m, m)
+    if weight.ndim == 1:
+        half, weighted = m // 2, V * weight
+        result[:, :half] = V @ weighted[:half].T
+        result[half:, half:] = V[half:] @ weighted[half:].T
+        result[:half, half:] = result[half:, :half].T
+        return result
+    for begin, end in itertools.pairwise(block * m // 4 for block in range(5)):
+        result[:, begin:end, begin:] = (V[begin:end] * weight[:, None]) @ V[begin:].T
+        result[:, end:, begin:end] = result[:, begin:end, end:].mT
     return result
+
+
+def congruent(T: Tensor, Lambda: Tensor) -> Tensor:
+    """TᵀΛT for symmetric Λ, shape (m, m) or (C, m, m). Cost 4m³.
+
+    Products of many matrices with one are taken as a single large product.
+    """
+    if Lambda.ndim == 2:
+        return T.T @ (Lambda @ T)
+    return (Lambda @ T).mT.contiguous() @ T
 
 
 def times(A: Tensor, x: Tensor) -> Tensor:
@@ -175,7 +192,7 @@ def gaussian(
     diagonal = factor.diagonal(dim1=-2, dim2=-1)
     if bool(info.any()) or (worst < math.inf and _worst_condition(diagonal) > worst):
         factor = torch.full_like(factor, torch.nan)
-    cov = torch.cholesky_inverse(factor)
+    cov = torch.cholesky_inverse(factor).contiguous()
     mean = times(cov, b)
     log_det = factor.diagonal(dim1=-2, dim2=-1).log().sum()
     log_norm = 0.5 * torch.dot(mean.reshape(-1), b.reshape(-1)) - log_det

@@ -16,6 +16,7 @@ from sepgp.gp.fitc import (
     FITC,
     Posterior,
     Rows,
+    congruent,
     coordinate_sum,
     gaussian,
     n_latent,
@@ -41,7 +42,7 @@ class Whitened(FITC):
 
     def to_coordinates(self, sites: Natural) -> Natural:
         """LᵀΛL, Lᵀb. Cost 4m³."""
-        return Natural(self.L.T @ (sites.Lambda @ self.L), times(self.L.T, sites.b))
+        return Natural(congruent(self.L, sites.Lambda), times(self.L.T, sites.b))
 
     def rotate(self, directions: Tensor, dtype: torch.dtype) -> Tensor:
         """Lᵀo for directions o over u, shape (m, b). Cost 2m² per row."""
@@ -54,7 +55,7 @@ class Whitened(FITC):
     def site_sum(self, rows: Rows, nu: Tensor, mu: Tensor) -> Natural:
         """L⁻ᵀ W diag(ν) Wᵀ L⁻¹, L⁻ᵀWμ. Cost 4m³ + 1.5m² per row."""
         Lambda, b = coordinate_sum(rows.W, nu, mu)
-        return Natural(self.L_inverse.T @ (Lambda @ self.L_inverse), times(self.L_inverse.T, b))
+        return Natural(congruent(self.L_inverse, Lambda), times(self.L_inverse.T, b))
 
     def posterior(self, sites: Natural, share: float = 1.0) -> Posterior:
         """N(S Lᵀb, S) with S⁻¹ = I + share·LᵀΛL. Cost m³."""

@@ -22,6 +22,11 @@ from sepgp.training.schedule import site_step
 from sepgp.training.settings import Settings
 
 
+NUMBERS = 2**20
+"""With many classes a batch is taken in parts of so many numbers: classes × inducing points × rows.
+They stay in the cache between the passes over them."""
+
+
 class TrainingState(NamedTuple):
     """Everything that changes during training."""
 
@@ -72,7 +77,10 @@ class Engine:
         goes back to where it was a step before, and the rate is halved.
         """
         learn = rate > 0 and len(state.xi) > 0
-        prepared, total, info = self._evaluate(state, [batch], n, learn)
+        parts = [batch]
+        if self.likelihood.latents:
+            parts = batch.split(max(1, NUMBERS // state.sites.b.numel()))
+        prepared, total, info = self._evaluate(state, parts, n, learn)
         following = state._replace(iteration=state.iteration + 1)
         if info.ok and learn:
             gradient = info.gradient + self.hyper.prior_gradient(state.xi)
