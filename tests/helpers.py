@@ -21,7 +21,7 @@ from sepgp.gp.whitened import whitened
 from sepgp.inference import ep
 from sepgp.inference import method as methods
 from sepgp.inference.evidence import Factors, Info, report
-from sepgp.likelihoods import Probit
+from sepgp.likelihoods import Likelihood, Multinomial, Probit
 
 Array = NDArray[np.float64]
 
@@ -53,6 +53,7 @@ class Problem(NamedTuple):
     y: Tensor
     weight: Tensor
     Z: Tensor
+    likelihood: Likelihood = Probit()
 
     def take(self, rows: Tensor) -> "Problem":
         """The same problem with other rows."""
@@ -71,6 +72,17 @@ def problem(n: int, m: int, d: int = 2, seed: int = 0) -> Problem:
     noise = torch.randn(n, generator=random, dtype=torch.float64)
     y = torch.where(torch.sin(2 * X[:, 0]) + X[:, 1] + 0.5 * noise > 0, 1.0, -1.0).double()
     return Problem(X, y, torch.ones_like(y), spread(4 * uniform(400, d) - 2, m))
+
+
+def many_classes(n: int, m: int, n_classes: int = 3, d: int = 2, seed: int = 0) -> Problem:
+    """The same rows with more classes: which of some noisy sines is the largest."""
+    p = problem(n, m, d, seed)
+    random = torch.Generator().manual_seed(seed + 1)
+    phase = 2 * torch.arange(n_classes) * torch.pi / n_classes
+    f = 2 * torch.sin(2 * p.X[:, :1] + phase) + p.X[:, 1:2] * torch.cos(phase)
+    noise = torch.randn(f.shape, generator=random, dtype=torch.float64)
+    y = (f + 0.7 * noise).argmax(1)
+    return p._replace(y=y, likelihood=Multinomial(n_classes))
 
 
 def spread(points: Tensor, m: int) -> Tensor:
@@ -119,9 +131,9 @@ class Form(NamedTuple):
     name: str
     minibatch: bool
 
-    def init(self, m: int, n: int) -> Any:
+    def init(self, m: int, n: int, latents: tuple[int, ...] = ()) -> Any:
         """Sites that say nothing yet."""
-        return methods.METHODS[self.name].init(m, n, self.minibatch)
+        return methods.METHODS[self.name].init(m, n, self.minibatch, latents)
 
 
 METHODS = {
@@ -158,7 +170,7 @@ def chunk(
     seen = fitc.rows(
         Kmb.detach(), kdiag.detach(), lambda *adjoints: pull_back(xi, (Kmb, kdiag), adjoints)
     )
-    return seen, Factors(Probit(), batch.y, batch.weight, rows)
+    return seen, Factors(batch.likelihood, batch.y, batch.weight, rows)
 
 
 def step(
@@ -199,7 +211,8 @@ def run(
     **options: float,
 ) -> Outcome:
     """Some steps with the batch `rows` of a problem, all of them by default."""
-    state = METHODS[method].init(len(p.Z), len(p.y)) if state is None else state
+    if state is None:
+        state = METHODS[method].init(len(p.Z), len(p.y), p.likelihood.latents)
     batch = p if rows is None else p.take(rows)
     basis = basis or (direct if batch.X.dtype == torch.float64 else whitened)
     xi = (hyper.start if xi is None else xi).clone().requires_grad_()

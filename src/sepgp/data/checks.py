@@ -125,6 +125,16 @@ def labels(values: Any, n_rows: int, what: str = "y") -> NDArray[Any]:
     return y
 
 
+def one_type(y: NDArray[Any], what: str = "y") -> NDArray[Any]:
+    """Labels that came as Python's objects, shape (n,), in a type of their own if they have one."""
+    kinds = sorted({type(label).__name__ for label in y.tolist()})
+    if len(kinds) > 1:
+        raise InvalidData(
+            f"{what} has labels of several types, {' and '.join(kinds)}; give all of them one type."
+        )
+    return y if kinds == ["str"] else np.array(y.tolist())
+
+
 def no_missing_labels(n_missing: int, what: str) -> None:
     """Refuse rows some of which have no label."""
     if n_missing:

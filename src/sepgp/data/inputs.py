@@ -181,6 +181,8 @@ def _labels(y: Any, n_rows: int) -> NDArray[Any]:
             "requires y to be passed, but the target y is None)."
         )
     labels = checks.labels(column_or_1d(y, warn=True), n_rows)
+    if labels.dtype == object:
+        labels = checks.one_type(labels)
     check_classification_targets(labels)
     return labels
 

@@ -33,7 +33,7 @@ UNEVEN = 20.0
 """Ratio of w_y to the least variance of a class from which many nodes are taken."""
 REACH = 6.5
 """Standard deviations beyond which a class is not looked at, when all are predicted at once."""
-TINY = 1e-10
+TINY = 1e-6
 """Probabilities below it are found one by one where their logarithm is asked for."""
 FAR = -25.0
 """Below this z the ratio φ/Φ has its continued fraction."""

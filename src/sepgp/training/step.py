@@ -21,7 +21,6 @@ from sepgp.training.optimizers import OPTIMIZERS
 from sepgp.training.schedule import site_step
 from sepgp.training.settings import Settings
 
-
 NUMBERS = 2**20
 """With many classes a batch is taken in parts of so many numbers: classes × inducing points × rows.
 They stay in the cache between the passes over them."""
