@@ -16,6 +16,7 @@ from helpers import (
     run,
 )
 
+from sepgp import GPClassifier
 from sepgp.gp.cholesky import JITTER
 from sepgp.gp.direct import direct
 from sepgp.gp.kernels import RBF
@@ -106,6 +107,19 @@ def test_log_evidence_of_millions_of_rows_was_garbage(d) -> None:
     changes = np.abs(np.diff(evidence))
     assert (changes[1:] < changes[:-1]).all()  # what is left of it is the prior's part
     assert changes[-1] < 0.003
+
+
+@pytest.mark.parametrize("copies", [2.5e3, 2.5e5])
+def test_float32_rejected_steps_on_many_rows_and_ended_without_evidence(copies: float) -> None:
+    """Sums over rows in float32 had, times n, errors above the prior's precision."""
+    random = np.random.default_rng(0)
+    X = random.normal(size=(4000, 1))
+    y = np.sin(3 * X[:, 0]) + 0.7 * random.normal(size=4000) > 0
+    options = {"kernel": "rbf", "n_inducing": 100, "batch_size": 2000, "max_iter": 15}
+    model = GPClassifier(**options, dtype="float32", random_state=0)
+    model.fit(X, y, sample_weight=np.full(4000, copies))
+    assert not model.history_["rejected"].any()
+    assert -0.5 < model.log_evidence_ / (4000 * copies) < -0.4
 
 
 @BASES

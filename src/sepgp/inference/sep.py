@@ -42,7 +42,10 @@ def sums(prepared: Prepared, rows: Rows, factors: Factors) -> Sums:
     # 2.2  Find φ̃_i = proj(φ_i).
     tilted = factors.likelihood.moments(factors.targets, mean @ V, (V * covV).sum(-2), rows.s)
     # 2.3  Accumulate the φ̃_i into the new global factor, which line 1 has made uniform.
-    new = prepared.fitc.site_sum(rows, weight * tilted.nu, weight * tilted.mu)
+    #      The rounding of this sum, times n, has to stay below the prior's precision.
+    wide = V.dtype if prepared.n < HUGE else torch.float64
+    rows_, nu, mu = rows._replace(W=rows.W.to(wide)), tilted.nu.to(wide), tilted.mu.to(wide)
+    new = prepared.fitc.site_sum(rows_, weight * nu, weight * mu)
     B = adjoint_moments(mean, covV, weight * tilted.alpha, weight * tilted.gamma)
     return row_sums(prepared, rows, weight, tilted, new, B)
 

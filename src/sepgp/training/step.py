@@ -102,12 +102,11 @@ class Engine:
     ) -> tuple[Prepared, Sums, Info]:
         """What the rows of some batches say together, in the first form that is sound."""
         xi = state.xi.detach().requires_grad_(learn)
-        dtype = batches[0].X.dtype
-        forms = [(direct, torch.float64), (whitened, torch.float64)]
-        for basis, precision in [*([(whitened, dtype)] if dtype != torch.float64 else []), *forms]:
+        forms = [direct, whitened] if batches[0].X.dtype == torch.float64 else [whitened]
+        for basis in forms:
             Kmm = self.hyper.Kmm(xi)
             fitc = basis(Kmm.detach())
-            chunks = [self.chunk(fitc, xi, batch, precision) for batch in batches]
+            chunks = [self.chunk(fitc, xi, batch) for batch in batches]
             prepared = prepare(self.method, state.sites, fitc, n, chunks)
             if not prepared.ok and basis is direct:
                 continue
@@ -117,14 +116,14 @@ class Engine:
                 break
         return prepared, total, info
 
-    def chunk(self, fitc: FITC, xi: Tensor, batch: Batch, dtype: torch.dtype) -> Chunk:
+    def chunk(self, fitc: FITC, xi: Tensor, batch: Batch) -> Chunk:
         """The rows of a batch, with their kernel matrices at ξ, as the methods see them."""
-        matrices = self.hyper.Kmb(xi, batch.X.to(dtype))
+        matrices = self.hyper.Kmb(xi, batch.X)
         Kmb, kdiag = (matrix.detach() for matrix in matrices)
         targets = self.likelihood.targets(batch.y)
         return (
             fitc.rows(Kmb, kdiag, partial(_pull, xi, matrices)),
-            Factors(self.likelihood, targets, batch.weight.to(dtype), batch.rows),
+            Factors(self.likelihood, targets, batch.weight, batch.rows),
         )
 
 
