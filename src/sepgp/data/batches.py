@@ -31,7 +31,7 @@ class Batch(NamedTuple):
         if len(self.y) <= size:
             return [self]
         rows = torch.arange(len(self.y)) if self.rows is None else self.rows
-        parts = zip(*(part.split(size) for part in (*self[:3], rows)), strict=True)
+        parts = zip(*(torch.split(part, size) for part in (*self[:3], rows)), strict=True)
         return [Batch(*part) for part in parts]
 
 
