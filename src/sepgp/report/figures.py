@@ -21,7 +21,10 @@ FIRST_RECALL = 0.01
 
 
 def learning_curve(history: Mapping[str, NDArray[Any]], n_rows: float) -> Plot:
-    """Log evidence per row against the step: every step, and a running mean."""
+    """Log evidence per row against the step: every step, and a running mean.
+
+    With it the log-likelihood of held-out rows, in the steps that measured it.
+    """
     kept = np.isfinite(history["log_evidence"]) & ~history["rejected"].astype(bool)
     steps = history["iteration"][kept].astype(float)
     evidence = history["log_evidence"][kept] / n_rows
@@ -29,16 +32,32 @@ def learning_curve(history: Mapping[str, NDArray[Any]], n_rows: float) -> Plot:
     ends = np.arange(1, len(steps) + 1)
     begins = np.maximum(ends - max(1, len(steps) // 25), 0)
     smooth = (sums[ends] - sums[begins]) / (ends - begins)
+    measured = np.isfinite(history["validation_nll"])
+    held_out = -history["validation_nll"][measured]
     low, high = np.quantile(evidence, [0.03, 1.0]) if len(steps) else (0.0, 1.0)
+    low, high = min([low, *held_out[1:]]), max([high, *held_out])  # the first is far below
     room = 0.05 * (high - low)
     x, y = (0.0, steps[-1] if len(steps) else 1.0), (low - room, high + room)
     plot = Plot(x, y, "Log evidence per row against training steps", (380, 270), 64)
-    plot.axes("step of training", "log evidence per row")
+    plot.axes("step of training", "nats per row" if len(held_out) else "log evidence per row")
     few = np.unique(np.linspace(0, len(steps) - 1, min(len(steps), MOST_POINTS)).astype(int))
     plot.line(zip(steps[few], np.clip(evidence, *plot.y)[few], strict=True), "faint")
     few = few[smooth[few] >= plot.y[0]]  # the first steps are far below
     plot.line(zip(steps[few], smooth[few], strict=True), "second")
+    if len(held_out):
+        _held_out(plot, history["iteration"][measured], held_out)
+        plot.text(plot.right, plot.bottom - 8, "log evidence", "key second", "end")
+        plot.text(plot.right, plot.bottom - 22, "held-out rows", "key first", "end")
     return plot
+
+
+def _held_out(plot: Plot, steps: NDArray[Any], values: Floats) -> None:
+    """Dots for the log-likelihood of held-out rows, and a ring around the best."""
+    for step, value in zip(steps, values, strict=True):
+        if value >= plot.y[0]:
+            plot.dot(step, value, "first fill", 2.5, f"step {step}: NLL {-value:.4f}")
+    best = int(np.argmax(values))
+    plot.dot(steps[best], values[best], "chosen", 5.5, f"kept: step {steps[best]}")
 
 
 def reliability(tally: Tally, label: str) -> Plot:
@@ -94,32 +113,30 @@ def _line_with_ring(plot: Plot, x: Floats, y: Floats, name: str) -> None:
 def histogram(tally: Tally, classes: Sequence[str], threshold: bool) -> Plot:
     """How often each probability is stated: the second class upwards, the first downwards.
 
-    Bars are shares of the rows of their own class, so that a rare one can be read too. With
-    `threshold` there is a line that the page's script moves.
+    Bars are shares of the rows of their own class, and either half has its own scale, so that a
+    rare class can be read too. With `threshold` there is a line that the page's script moves.
     """
     totals = np.maximum(tally.counts.sum(1), 1e-300)
     first, second = tally.histogram(HISTOGRAM) / totals[:, None]
-    highest = 1.08 * max(first.max(), second.max())
-    plot = Plot((0, 1), (-highest, highest), "Histogram of probabilities", (380, 210), 54)
-    yticks = [(v, f"{100 * abs(v):g} %") for v, _ in ticks(-highest, highest, 5)]
+    plot = Plot((0, 1), (-1.1, 1.1), "Histogram of probabilities", (380, 210), 54)
+    yticks = [(0.0, "0 %")]
+    for side, bars in ((1, second), (-1, first)):
+        highest = float(bars.max()) or 1.0
+        yticks += [(side * v / highest, f"{100 * v:g} %") for v, _ in ticks(0, highest, 3) if v]
     plot.axes("stated probability", "share of its rows", shares(), yticks)
-    for k, (down, up) in enumerate(zip(first, second, strict=True)):
-        x = (k + 0.08) / HISTOGRAM, (k + 0.92) / HISTOGRAM
-        if up:
-            plot.box(x, (0, up), "second fill")
-        if down:
-            plot.box(x, (-down, 0), "first fill")
-    plot.line([(0, 0), (1, 0)], "zero")
-    middle = f"M{plot.px(0.5):.1f} {plot.top}V{plot.bottom}"
-    if threshold:
-        plot.add(f'<path id="cut" class="cut" d="{middle}" {plot.sides}/>')
-    for name, bars, y, style in (
-        (classes[1], second, plot.top + 10, "key second"),
-        (classes[0], first, plot.bottom - 5, "key first"),
-    ):  # where the bars are lower
+    for side, bars, name in ((1, second, "second"), (-1, first, "first")):
+        for k in np.flatnonzero(bars):
+            low, high = sorted((0.0, side * bars[k] / bars.max()))
+            plot.box(((k + 0.08) / HISTOGRAM, (k + 0.92) / HISTOGRAM), (low, high), f"{name} fill")
+        # The name of the class stands where its bars are lower.
         left = bars[: HISTOGRAM // 3].max() <= bars[-HISTOGRAM // 3 :].max()
         place, anchor = (plot.left + 4, "start") if left else (plot.right, "end")
-        plot.text(place, y, shortened(name, 30), style, anchor)
+        height = plot.top + 10 if side > 0 else plot.bottom - 5
+        plot.text(place, height, shortened(classes[side > 0], 30), f"key {name}", anchor)
+    plot.line([(0, 0), (1, 0)], "zero")
+    if threshold:
+        middle = f"M{plot.px(0.5):.1f} {plot.top}V{plot.bottom}"
+        plot.add(f'<path id="cut" class="cut" d="{middle}" {plot.sides}/>')
     return plot
 
 
@@ -166,6 +183,7 @@ def _levels(curve: Curve, top: float) -> Plot:
     yticks = [(float(i), level(curve.column, v)) for i, v in enumerate(curve.values)]
     plot.axes(name, "", shares(top, 2 * _share_step(top)), yticks)
     for i in range(n):
+        plot.box((0, curve.p[i]), (i + 0.3, i - 0.3), "band")
         plot.line([(curve.low[i], i), (curve.high[i], i)], "error wide")
         plot.dot(curve.p[i], i, "second fill", 4, _says(curve, i))
     return plot

@@ -91,7 +91,7 @@ def findings(
     """Go over all rows once, block by block, and look closer at a sample of them.
 
     `progress` is called after every block with the number of rows so far. Memory is that of a
-    block, of the sample, and 8C + 16 bytes per row with C classes. Cost: a prediction per row and
+    block, of the sample, and 8C + 24 bytes per row with C classes. Cost: a prediction per row and
     about 150,000 more (50,000 if C > 2), and the intervals of the scores.
     """
     seen = _Seen(model)

@@ -28,6 +28,7 @@ from sepgp.report import figures, maps
 from sepgp.report.columns import count, shown
 from sepgp.report.findings import Findings, findings
 from sepgp.report.svg import shortened
+from sepgp.report.verdict import verdict
 
 VALUES = 4
 """Columns that a list of rows shows, the most relevant ones."""
@@ -83,7 +84,7 @@ def page(model: Model, found: Findings, title: str | None = None) -> str:
     many = len(classes) > 2
     shares = found.confusion.totals / found.confusion.totals.sum()
     present = np.count_nonzero(shares)
-    bits = math.log2(len(classes))
+    bits, entropy = math.log2(len(classes)), float(entr(shares).sum())
     return _template().render(
         title=title or "Report on a classifier",
         name=Path(found.name).name,
@@ -101,11 +102,13 @@ def page(model: Model, found: Findings, title: str | None = None) -> str:
         number_of_bits=f"{bits:.3g} bit" + "s" * many,
         model=model,
         found=found,
+        verdict=verdict(found, entropy),
+        measured=bool(np.isfinite(model.history["validation_nll"]).any()),
         kinds=Counter(column.kind for column in found.ranked),
         share=float(shares[1]),
         guess=1 - float(shares.max()),
         variance=1 - float(np.square(shares).sum()) if many else float(shares[0] * shares[1]),
-        entropy=float(entr(shares).sum()),
+        entropy=entropy,
         bins=list(zip(*found.tally.reliability(), strict=True)),
         n_bins=BINS,
         bars=found.ranked[:BARS],

@@ -1,0 +1,74 @@
+"""The verdict at the top of the page: is the model any good, can it be trusted, what to do next."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from sepgp.evaluation.tally import Reliability
+from sepgp.report.findings import Findings
+
+CALIBRATED = 0.9
+"""Share of rows in bins that are as stated, within the interval, from which probabilities hold."""
+SMALL = 0.01
+"""A calibration error that nobody minds."""
+IGNORANT = 1 / 3
+"""Share of ignorance in all uncertainty from which more rows are worth getting."""
+
+
+def verdict(found: Findings, entropy: float) -> Iterator[str]:
+    """Sentences; `entropy` is the log loss of a guess that knows the class frequencies."""
+    loss = found.scores["nll"]
+    if entropy == 0:
+        yield "All rows are of one class, so they cannot tell how well classes are told apart."
+        return
+    against = f"log loss {loss.value:.3f} against {entropy:.3f}"
+    if loss.high < entropy:
+        less = f"{_percent(1 - loss.value / entropy)} less"
+        yield f"Better than a guess from the class frequencies: {against}, {less}."
+    elif loss.low > entropy:
+        yield f"Worse than a guess from the class frequencies: {against}. Do not use it as it is."
+    else:
+        interval = f"{loss.low:.3f} to {loss.high:.3f}"
+        yield f"Not clearly better than a guess from the class frequencies: {against} ({interval})."
+    yield _calibration(found)
+    whole = found.noise + found.ignorance
+    if loss.high >= entropy:
+        yield (
+            "Next: see below whether training was done, and look for columns that tell the classes "
+            "apart."
+        )
+    elif whole > 0 and found.ignorance / whole > IGNORANT:
+        yield (
+            f"Next: more rows or more inducing points, since {_percent(found.ignorance / whole)} "
+            "of the uncertainty is ignorance, which they would take away."
+        )
+    else:
+        yield (
+            "Next: better columns, since most of the uncertainty is noise, which more rows would "
+            "not take away."
+        )
+
+
+def _calibration(found: Findings) -> str:
+    error = found.scores["ece"].value
+    bins = found.tally.reliability()
+    holds = (bins.low <= bins.stated) & (bins.stated <= bins.high)
+    differ = f"stated and observed differ by {error:.3f} on average"
+    if error < SMALL or bins.rows @ holds >= CALIBRATED * bins.rows.sum():
+        return f"Calibrated: {differ}, which is within what chance allows."
+    over = _overconfidence(bins, len(found.confusion.counts) == 2)
+    if over > error / 2:
+        return f"Too sure of itself: {differ}. Calibrate it on held-out rows before relying on it."
+    if over < -error / 2:
+        return f"Less sure than it could be: {differ}."
+    return f"Not calibrated: {differ}, too high for some rows and too low for others."
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f}\u00a0%"
+
+
+def _overconfidence(bins: Reliability, two: bool) -> float:
+    """By how much the probability that is stated of the likelier side is too high, on average."""
+    side = np.where(bins.stated < 0.5, -1, 1) if two else 1
+    return float(bins.rows @ (side * (bins.stated - bins.observed)) / bins.rows.sum())
