@@ -9,11 +9,11 @@ from browser import CHROMIUM, Browser
 from commandline import run
 from markupsafe import escape
 from numpy.testing import assert_allclose
-from quick import quick
+from quick import assert_one_sentence, quick
 from sklearn import metrics as reference
 from test_report import SECTIONS, Page
 
-from sepgp import report
+from sepgp import InvalidData, report
 from sepgp.data.rows import ArrayRows
 from sepgp.evaluation.metrics import metrics
 from sepgp.evaluation.relevance import relevance
@@ -119,6 +119,14 @@ def test_evaluate_says_which_classes_the_areas_are_of(files):
         assert "needs rows of several classes" in text
     finally:
         path.unlink()
+
+
+def test_a_label_that_none_of_many_classes_has_gets_one_short_sentence():
+    X, y = blobs(80, 40)
+    model = quick(max_iter=1).fit(X, y)
+    with pytest.raises(InvalidData, match=r"the label 77, but .* \[0, 1, .*, …\];") as error:
+        findings(model.model_, ArrayRows(X, np.where(y == 3, 77, y)))
+    assert_one_sentence(str(error.value))
 
 
 def test_info_names_the_classes(files):

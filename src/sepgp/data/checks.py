@@ -205,6 +205,13 @@ def class_codes(
     if unknown.any():
         raise InvalidData(
             f"{what} has the label {y[unknown].tolist()[0]!r}, but the {the} are "
-            f"{classes.tolist()}; {remedy}."
+            f"{_listed(classes.tolist())}; {remedy}."
         )
     return codes
+
+
+def _listed(labels: list[Any], room: int = 150) -> str:
+    """The labels as Python writes a list, or those of the first ones that there is room for."""
+    ends = np.cumsum([len(repr(label)) + 2 for label in labels])
+    shown = max(1, int(np.searchsorted(ends, room)))
+    return f"[{', '.join(map(repr, labels[:shown]))}{', …' * (shown < len(labels))}]"
