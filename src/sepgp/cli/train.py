@@ -27,7 +27,7 @@ Drop = Annotated[str | None, typer.Option(metavar="A,B,…", help="Columns not t
 Kernel = Annotated[
     str, typer.Option(help="auto, rbf, matern12, matern32, matern52, or a sum: matern32+rbf.")
 ]
-Balanced = Annotated[bool, typer.Option("--balanced", help="Weigh both classes alike.")]
+Balanced = Annotated[bool, typer.Option("--balanced", help="Weigh all classes alike.")]
 Validation = Annotated[
     float, typer.Option(min=0, max=0.9, help="Share of rows held out to find the best model.")
 ]
