@@ -12,8 +12,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from quick import assert_one_sentence
 
 from sepgp import InvalidData
+from sepgp.data.columns.dates import DAY
 from sepgp.data.encoding import (
-    DAY,
     LEVELS,
     Encoding,
     Number,
@@ -46,7 +46,7 @@ TABLE = pa.table(
 
 
 def made_from(table: pa.Table) -> Encoding:
-    encoding = Summary.of(table, np.ones(len(table))).encoding()
+    encoding, _ = Summary.of(table, np.ones(len(table))).encoding()
     assert encoding is not None
     return encoding
 

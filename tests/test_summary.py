@@ -13,9 +13,11 @@ from quick import assert_one_sentence
 from sklearn.utils import compute_sample_weight
 
 from sepgp import InvalidData
-from sepgp.data.moments import standardization
+from sepgp.data.columns.texts import MOST_LEVELS, Choices, Texts
+from sepgp.data.encoding import Number, Text
+from sepgp.data.moments import Moments, standardization
 from sepgp.data.rows import ArrayRows, TableRows
-from sepgp.data.summary import Levels, Moments, Summary
+from sepgp.data.summary import Summary
 from sepgp.data.survey import survey
 
 FIELDS = ("weight", "mean", "squares", "low", "high", "missing")
@@ -101,7 +103,7 @@ def test_a_factor_on_the_weights() -> None:
     scaled, weighted = Summary.of(rows, weight) * 3.0, Summary.of(rows, 3.0 * weight)
     assert scaled.count == weighted.count == 200
     assert_allclose(scaled.total, weighted.total)
-    encoding = weighted.encoding()
+    encoding, _ = weighted.encoding()
     for actual, expected in zip(scaled.scaling(encoding), weighted.scaling(encoding), strict=True):
         assert_allclose(actual, expected)
 
@@ -116,7 +118,7 @@ def test_scaling_is_that_of_the_encoded_matrix(weighted, n_blocks) -> None:
     total = parts[0]
     for part in parts[1:]:
         total = total + part
-    encoding = total.encoding()
+    encoding, _ = total.encoding()
     assert encoding is not None
     scaling, expected = total.scaling(encoding), standardization(encoding.encode(rows), weight)
     assert_allclose(scaling.mean, expected.mean, rtol=1e-9, atol=1e-12)
@@ -184,7 +186,7 @@ def test_a_single_missing_value_of_small_weight_is_noticed(word) -> None:
         weights = np.ones(len(rows))
         weights[7] = weight
         total = Summary.of(rows[:500], weights[:500]) + Summary.of(rows[500:], weights[500:])
-        encoding = total.encoding()
+        encoding, _ = total.encoding()
         assert encoding is not None
         assert encoding.encoders[0].missing
 
@@ -195,10 +197,10 @@ def test_a_column_may_be_empty_in_some_blocks() -> None:
         expected = Summary.of(
             pa.concat_tables([full, nothing], promote_options="default"), np.ones(5)
         )
-        encoding = expected.encoding()
+        encoding, _ = expected.encoding()
         for parts in ((full, nothing), (nothing, full)):
             a, b = (Summary.of(part, np.ones(len(part))) for part in parts)
-            assert (a + b).encoding() == encoding
+            assert (a + b).encoding() == (encoding, [])
             for got, wanted in zip(
                 (a + b).scaling(encoding), expected.scaling(encoding), strict=True
             ):
@@ -213,32 +215,92 @@ def test_a_column_of_several_kinds_is_refused() -> None:
     assert_one_sentence(str(caught.value))
 
 
-def test_too_many_levels_are_refused() -> None:
+def test_a_text_that_differs_in_nearly_every_row_is_left_out() -> None:
     words = [f"id {i}" for i in range(10_000)]
-    match = "Column 'name' has text with more than 1,000 different values; turn .* leave"
-    with pytest.raises(InvalidData, match=match) as caught:
-        Summary.of(pa.table({"name": words}), np.ones(10_000))
-    assert_one_sentence(str(caught.value))
-    blocks = [
-        Levels.of("name", pa.chunked_array([words[i : i + 600]]), np.ones(600)) for i in (0, 600)
+    table = pa.table({"name": words, "x": np.arange(10_000.0)})
+    parts = [
+        Summary.of(table[i : i + 600], np.ones(len(table[i : i + 600])))
+        for i in range(0, 10_000, 600)
     ]
-    with pytest.raises(InvalidData, match=match):
-        blocks[0] + blocks[1]
-    assert len(Summary.of(pa.table({"name": words[:1000]}), np.ones(1000)).parts) == 1
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    assert len(total.parts[0].levels) == MOST_LEVELS
+    assert_allclose(total.parts[0].n_levels, 10_000, rtol=0.1)
+    encoding, (note,) = total.encoding()
+    assert encoding.columns == ("x",)
+    assert encoding.left_out == (("name", "another text in nearly every row"),)
+    said = note.sentence(1)
+    assert said.startswith("Column 'name' has another text in nearly every row, such as 'id 0' in")
+    assert_one_sentence(said)
+    chosen, notes = total.encoding(Choices({"name": "text"}))
+    assert chosen.columns == ("name", "x")
+    assert notes == []
 
 
-@pytest.mark.parametrize("date", ["06/07/2021", "6.7.21", "31-12-1999 23:59"])
+def test_nothing_but_columns_that_are_left_out_is_refused() -> None:
+    words = pa.table({"name": [f"id {i}" for i in range(100)]})
+    with pytest.raises(InvalidData, match=r"no column to learn from but .*'name'.*; add") as caught:
+        Summary.of(words, np.ones(100)).encoding()
+    assert_one_sentence(str(caught.value))
+
+
+def test_the_most_frequent_of_many_texts_are_levels() -> None:
+    random = np.random.default_rng(0)
+    common = [f"city {i}" for i in range(5)]
+    words = random.permutation([*common * 400, *(f"village {i}" for i in range(1500))])
+    blocks = [Summary.of(pa.table({"a": part}), np.ones(len(part))) for part in np.split(words, 7)]
+    total = blocks[0]
+    for block in blocks[1:]:
+        total = total + block
+    (encoder,) = total.encoding()[0].encoders
+    assert isinstance(encoder, Text)
+    assert encoder.levels[:5] == tuple(common)
+
+
+@pytest.mark.parametrize("date", ["06/07/2021", "6.7.21", "11-12-1999 23:59"])
 def test_dates_that_nobody_can_read_are_no_text(date) -> None:
-    with pytest.raises(InvalidData, match=f"Column 'since' has dates such as '{date}'") as caught:
-        Summary.of(pa.table({"since": [date, None, date]}), np.ones(3))
-    assert_one_sentence(str(caught.value))
-    Summary.of(pa.table({"since": [date, "never"]}), np.ones(2))
-
-
-@pytest.mark.parametrize("number", ["3,14", "-0,5", "1,234.5", "1.234,50"])
-def test_numbers_with_commas_are_no_text(number) -> None:
-    match = f"Column 'size' has numbers with commas such as '{number}'; write"
+    total = Summary.of(pa.table({"since": [date, None, date]}), np.ones(3))
+    match = f"Column 'since' has dates such as '{date}', which .* --dayfirst"
     with pytest.raises(InvalidData, match=match) as caught:
-        Summary.of(pa.table({"size": [number, None, number]}), np.ones(3))
+        total.encoding()
     assert_one_sentence(str(caught.value))
-    Summary.of(pa.table({"size": [number, "large"]}), np.ones(2))
+    for dayfirst in (True, False):
+        (encoder,) = total.encoding(Choices(dayfirst=dayfirst))[0].encoders
+        assert encoder.dayfirst == dayfirst
+    never = Summary.of(pa.table({"since": [date, "never"]}), np.ones(2))
+    assert isinstance(never.encoding()[0].encoders[0], Text)
+
+
+@pytest.mark.parametrize(
+    ("number", "value"), [("3,14", 3.14), ("-0,5", -0.5), ("1,234.5", 1234.5), ("1.234,50", 1234.5)]
+)
+def test_numbers_with_commas_are_no_text(number, value) -> None:
+    table = pa.table({"size": [number, None, number]})
+    (encoder,) = Summary.of(table, np.ones(3)).encoding()[0].encoders
+    assert isinstance(encoder, Number)
+    assert encoder.fill == (value,)
+    large = Summary.of(pa.table({"size": [number, "large"]}), np.ones(2))
+    assert isinstance(large.encoding()[0].encoders[0], Text)
+
+
+NUMBERS = ["1", "2,5", "?", "x", "007", None, "1.234", " 5 % "]
+TIMES = ["28.02.2021", "3/4/2020", None, "Feb 3, 2020", "x", "2021-01-01 12:00"]
+
+
+@pytest.mark.parametrize("words", [NUMBERS, TIMES], ids=["numbers", "times"])
+def test_texts_of_blocks_are_those_of_the_whole(words) -> None:
+    random = np.random.default_rng(0)
+    column = pa.array(random.choice(words, 300).tolist(), pa.large_string())
+    weight = random.uniform(0.1, 2, 300)
+    whole = Texts.of(column, weight)
+    parts = [Texts.of(column[a:b], weight[a:b]) for a, b in itertools.pairwise([0, 40, 90, 300])]
+    total = (parts[2] + parts[0] + parts[1]) * 2.0
+    for name in ("n_rows", "n_codes", "n_levels"):
+        assert getattr(total, name) == getattr(whole, name)
+    assert_allclose(total.missing, 2 * whole.missing)
+    assert_allclose([total.levels[w] for w in whole.levels], 2 * np.array([*whole.levels.values()]))
+    for a, b in zip(total.numbers + total.times, whole.numbers + whole.times, strict=True):
+        assert a.count == b.count
+        assert_allclose(a.moments.centre, b.moments.centre, atol=1e-12)
+        assert_allclose(a.moments.deviation, b.moments.deviation, atol=1e-9)

@@ -1,7 +1,7 @@
 """`GPClassifier`: the scikit-learn shell around the engine. No mathematics here."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from operator import attrgetter
 from typing import Any, Self
@@ -203,6 +203,8 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         *,
         target: str | None = None,
         columns: Sequence[str] | None = None,
+        read: Mapping[str, str] | None = None,
+        dayfirst: bool | None = None,
     ) -> Self:
         """Train on rows with labels of two or more classes.
 
@@ -220,9 +222,15 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
             The column of X that holds the labels.
         columns : list of str, optional
             The columns of X to learn from; all others by default.
+        read : dict, optional
+            How columns are read that are named here: "number", "text", "date", or "drop" for one
+            that is left out. By default, what most of their values are decides.
+        dayfirst : bool, optional
+            Whether dates such as 3/4/2021 begin with the day. By default, dates that can be read
+            in one way only decide, and if there are none, the column is refused.
         """
         previous = getattr(self, "model_", None) if self.warm_start else None
-        given = Given(X, y, sample_weight, target, columns)
+        given = Given(X, y, sample_weight, target, columns, read, dayfirst)
         self.model_ = fit(self._settings(), given, previous, self._run())
         return self
 
@@ -235,6 +243,8 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         *,
         target: str | None = None,
         columns: Sequence[str] | None = None,
+        read: Mapping[str, str] | None = None,
+        dayfirst: bool | None = None,
     ) -> Self:
         """Learn from new rows, after all rows seen before.
 
@@ -252,7 +262,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
             All classes, in the first call, if its rows may lack some of them.
         """
         before = getattr(self, "model_", None)
-        given = Given(X, y, sample_weight, target, columns)
+        given = Given(X, y, sample_weight, target, columns, read, dayfirst)
         model = online.learn(self._settings(), given, classes, before, self._run())
         if model is not None:
             self.model_ = model

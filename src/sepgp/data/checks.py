@@ -7,8 +7,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sepgp.data.columns.texts import Choices
 from sepgp.data.scaling import Floats
-from sepgp.errors import InvalidData
+from sepgp.errors import InvalidData, InvalidParameter
+
+KINDS = ("number", "text", "date", "drop")
+"""Ways to read a column."""
+
+
+def choices(given: Choices) -> None:
+    """Refuse what is no way to read a column."""
+    for name, kind in given.read.items():
+        if kind not in KINDS:
+            raise InvalidParameter(
+                f"read={{{name!r}: {kind!r}}} is no way to read a column; choose one of "
+                f"{', '.join(KINDS)}."
+            )
 
 MOST_CLASSES = 1000
 """Each class has a latent function: memory and time grow with their number."""

@@ -9,14 +9,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
+from numpy.typing import NDArray
 
+from sepgp.data.columns import dates
+from sepgp.data.columns import numbers as number_texts
+from sepgp.data.columns.missing import absent
+from sepgp.data.columns.verdict import left_out
 from sepgp.data.scaling import Floats
 from sepgp.errors import InvalidData
 
 LEVELS = 32
 """The most frequent texts of a column that get a feature of their own."""
-DAY = 86_400.0
-WEEK, YEAR = 7.0, 365.2425
 
 
 @dataclass(frozen=True)
@@ -30,15 +33,26 @@ class Number:
     name: str
     fill: tuple[float, ...]
     missing: bool
+    comma: bool = False
+    """Whether texts have decimal commas."""
 
     @property
     def features(self) -> tuple[str, ...]:
         """Names of the features."""
         return (self.name, *_indicator(self))
 
+    def values(self, column: pa.ChunkedArray) -> pa.Array:
+        """The numbers of a column, NaN where it has none."""
+        if kind(column.type, self.name) != "text":
+            return pa.array(numbers(column, self.name)[:, 0])
+        texts = text(column).combine_chunks()
+        found = number_texts.parsed(texts, self.comma)
+        _some_read(self, column, np.isnan(found))
+        return pa.array(found)
+
     def encode(self, column: pa.ChunkedArray) -> Floats:
         """Features of a column of length b, shape (b, k). Cost O(b)."""
-        return _filled(numbers(column, self.name), self.fill, self.missing)
+        return _filled(self.values(column).to_numpy()[:, None], self.fill, self.missing)
 
 
 @dataclass(frozen=True)
@@ -52,21 +66,29 @@ class Time:
     name: str
     fill: tuple[float, ...]
     missing: bool
+    dayfirst: bool = False
+    """Whether texts such as 3/4/2021 begin with the day."""
+    of_numbers: bool = False
+    """Whether numbers such as 20210403 are dates."""
 
     @property
     def features(self) -> tuple[str, ...]:
         """Names of the features."""
-        cycles = (f"{self.name} in its {c} ({f})" for c in TIME_CYCLES for f in ("sin", "cos"))
+        cycles = (f"{self.name} in its {c} ({f})" for c in dates.CYCLES for f in ("sin", "cos"))
         return (f"{self.name} in days", *cycles, *_indicator(self))
+
+    def values(self, column: pa.ChunkedArray) -> pa.ChunkedArray:
+        """The times of a column, in microseconds."""
+        if kind(column.type, self.name) in ("time", "null"):
+            return local_times(column, self.name)
+        texts = text(column).combine_chunks()
+        found = dates.parsed(texts, self.dayfirst)
+        _some_read(self, column, np.isnat(found))
+        return pa.chunked_array([pa.array(found)])
 
     def encode(self, column: pa.ChunkedArray) -> Floats:
         """Features of a column of length b, shape (b, k). Cost O(b)."""
-        return _filled(times(column, self.name), self.fill, self.missing)
-
-
-TIME_CYCLES = ("day", "week", "year")
-N_TIMES = 1 + 2 * len(TIME_CYCLES)
-"""Numbers that `times` makes of a date or time."""
+        return _filled(dates.features(self.values(column).to_numpy()), self.fill, self.missing)
 
 
 @dataclass(frozen=True)
@@ -80,6 +102,8 @@ class Text:
     name: str
     levels: tuple[str, ...]
     missing: bool
+    of_numbers: bool = False
+    """Whether numbers are read as text."""
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -87,13 +111,18 @@ class Text:
         levels = (f"{self.name} = {level!r}" for level in self.levels)
         return (*levels, f"{self.name} = another", *_indicator(self))
 
+    def values(self, column: pa.ChunkedArray) -> pa.ChunkedArray:
+        """The texts of a column."""
+        return text(column)
+
     def encode(self, column: pa.ChunkedArray) -> Floats:
         """Features of a column of length b, shape (b, k). Cost O(bk)."""
-        values = text(column)
+        values = text(column).combine_chunks()
         known = pc.index_in(values, value_set=pa.array(self.levels, pa.large_string()))
         where = pc.fill_null(known, len(self.levels)).to_numpy().astype(np.intp)
         if self.missing:
-            where[pc.is_null(values).to_numpy(zero_copy_only=False)] = len(self.levels) + 1
+            nothing = absent(values).to_numpy(zero_copy_only=False)
+            where[nothing & (where == len(self.levels))] = len(self.levels) + 1
         features = np.zeros((len(values), len(self.features)))
         features[np.arange(len(values)), where] = 1.0
         return features
@@ -108,6 +137,8 @@ class Encoding(NamedTuple):
     """How the columns of a table become features: one encoder per column, side by side."""
 
     encoders: tuple[Encoder, ...]
+    left_out: tuple[tuple[str, str], ...] = ()
+    """Columns that are not learned from, and why."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -132,18 +163,18 @@ class Encoding(NamedTuple):
 
     def check(self, schema: pa.Schema) -> None:
         """Refuse a table of this schema if it lacks a column or has another kind of values."""
-        for name, known in self.kinds:
+        for encoder, (name, known) in zip(self.encoders, self.kinds, strict=True):
             if name not in schema.names:
                 raise InvalidData(
                     f"X has no column {name!r}, which the model was trained with; add the column."
                 )
             dtype = schema.field(name).type
             found = kind(dtype, name)
-            if found not in (known, "null"):
-                raise InvalidData(
-                    f"X has {_WORDS[found]} ({dtype}) in column {name!r}, where the model was "
-                    f"trained with {_WORDS[known]}; convert the column."
-                )
+            may_be = {known, "null"} | ({"text"} if known != "text" else set())
+            if getattr(encoder, "of_numbers", False):
+                may_be.add("number")
+            if found not in may_be:
+                raise other_kind(name, f"{_WORDS[found]} ({dtype})", known)
 
     def encode(self, table: pa.Table) -> Floats:
         """Features of a table of b rows, shape (b, d). Cost O(bd)."""
@@ -151,15 +182,23 @@ class Encoding(NamedTuple):
         parts = [encoder.encode(table[encoder.name]) for encoder in self.encoders]
         return np.concatenate(parts, axis=1)
 
+    def values(self, table: pa.Table) -> pa.Table:
+        """The columns as they are read: numbers, times in microseconds, and text."""
+        self.check(table.schema)
+        return pa.table({e.name: e.values(table[e.name]) for e in self.encoders})
+
     def to_json(self) -> list[dict[str, Any]]:
         """The encoding in terms of JSON."""
         pairs = zip(self.kinds, self.encoders, strict=True)
-        return [{"kind": kind_, **asdict(encoder)} for (_, kind_), encoder in pairs]
+        read = [{"kind": kind_, **asdict(encoder)} for (_, kind_), encoder in pairs]
+        return read + [{"kind": "drop", "name": name, "why": why} for name, why in self.left_out]
 
 
 def encoding_from_json(stored: Iterable[dict[str, Any]]) -> Encoding:
     """The encoding that `Encoding.to_json` gave; an error if it cannot have."""
-    encoding = Encoding(tuple(_encoder(entry) for entry in stored))
+    entries = list(stored)
+    left_out = tuple((str(e["name"]), str(e["why"])) for e in entries if e["kind"] == "drop")
+    encoding = Encoding(tuple(_encoder(e) for e in entries if e["kind"] != "drop"), left_out)
     if len(set(encoding.columns)) < len(encoding.columns):
         raise ValueError("a column has two encoders")
     return encoding
@@ -168,12 +207,13 @@ def encoding_from_json(stored: Iterable[dict[str, Any]]) -> Encoding:
 def _encoder(entry: dict[str, Any]) -> Encoder:
     values = {k: tuple(v) if isinstance(v, list) else v for k, v in entry.items()}
     encoder: Encoder = _KINDS[str(values.pop("kind"))](**values)
-    right = isinstance(encoder.name, str) and isinstance(encoder.missing, bool)
+    others = [v for k, v in vars(encoder).items() if k not in ("name", "fill", "levels")]
+    right = isinstance(encoder.name, str) and all(isinstance(value, bool) for value in others)
     if isinstance(encoder, Text):
         right &= isinstance(encoder.levels, tuple)
         right &= all(isinstance(level, str) for level in encoder.levels)
     else:
-        right &= len(encoder.fill) == (N_TIMES if isinstance(encoder, Time) else 1)
+        right &= len(encoder.fill) == (dates.N_FEATURES if isinstance(encoder, Time) else 1)
         right &= all(math.isfinite(value) for value in encoder.fill)
     if not right:
         raise ValueError(f"the encoder of column {encoder.name!r} has other parts than it should")
@@ -199,9 +239,12 @@ def kind(dtype: pa.DataType, name: str) -> str:
     )
 
 
-def left_out(name: str) -> str:
-    """How not to learn from a column, in Python and on the command line."""
-    return f"leave it out (columns=[...], or --drop {name!r} on the command line)"
+def other_kind(name: str, found: str, known: str) -> InvalidData:
+    """The complaint about a column that does not hold what it held in training."""
+    return InvalidData(
+        f"X has {found} in column {name!r}, where the model was trained with {_WORDS[known]}; "
+        "convert the column."
+    )
 
 
 def numbers(column: pa.ChunkedArray, name: str) -> Floats:
@@ -218,18 +261,6 @@ def numbers(column: pa.ChunkedArray, name: str) -> Floats:
             f"{len(values)} rows); replace these values or leave them empty."
         )
     return np.asarray(values * unit if unit != 1.0 else values)[:, None]
-
-
-def times(column: pa.ChunkedArray, name: str) -> Floats:
-    """A column of dates or times as numbers, shape (b, 7), NaN where it is missing.
-
-    Days since 1970, then sine and cosine of the place in the day, the week and the year.
-    """
-    microseconds = local_times(column, name).cast(pa.int64())
-    days = microseconds.cast(pa.float64(), safe=False).to_numpy() / (1e6 * DAY)
-    turns = 2 * np.pi * np.stack([days % 1.0, (days + 3) / WEEK % 1.0, days / YEAR % 1.0])
-    cycles = np.stack([np.sin(turns), np.cos(turns)], axis=1).reshape(6, -1)
-    return np.column_stack([days, *cycles])
 
 
 def local_times(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
@@ -275,6 +306,13 @@ def canonical(table: pa.Table) -> pa.Table:
 
 def _indicator(encoder: Encoder) -> tuple[str, ...]:
     return (f"{encoder.name} is missing",) if encoder.missing else ()
+
+
+def _some_read(encoder: Number | Time, column: pa.ChunkedArray, unread: NDArray[np.bool_]) -> None:
+    """Refuse texts none of which is what the column held in training, where none was missing."""
+    if unread.all() and not encoder.missing and not pc.all(absent(text(column))).as_py():
+        which = "time" if isinstance(encoder, Time) else "number"
+        raise other_kind(encoder.name, f"text ({column.type})", which)
 
 
 def _filled(values: Floats, fill: tuple[float, ...], missing: bool) -> Floats:

@@ -1,6 +1,6 @@
 """What users hand to `fit` and `partial_fit`, checked and made ready."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +12,7 @@ from sklearn.utils.validation import column_or_1d
 from sepgp.data import checks, stream_source
 from sepgp.data.array_source import merge_duplicates
 from sepgp.data.batches import MINIBATCH
+from sepgp.data.columns.texts import Choices
 from sepgp.data.identifiers import warn_of_identifiers
 from sepgp.data.prepared import ArrayData, Data, prepare, split
 from sepgp.data.rows import ArrayRows, Rows, TableRows, arrow, is_table, open_rows
@@ -30,6 +31,13 @@ class Given(NamedTuple):
     sample_weight: Any = None
     target: str | None = None
     columns: Sequence[str] | None = None
+    read: Mapping[str, str] | None = None
+    dayfirst: bool | None = None
+
+    @property
+    def choices(self) -> Choices:
+        """How columns are to be read."""
+        return Choices(self.read or {}, self.dayfirst)
 
     @property
     def in_memory(self) -> bool:
@@ -39,7 +47,7 @@ class Given(NamedTuple):
 
     def rows(self) -> Rows:
         """The rows with their labels, to be read block by block."""
-        X, y, sample_weight, target, columns = self
+        X, y, sample_weight, target, columns, *_ = self
         if is_source(X):
             if y is not None:
                 raise InvalidData(
@@ -102,7 +110,8 @@ def training_data(
     measured: ArrayData | None = None
     data: Data
     target = given.target
-    if given.in_memory and not _large(X) and not _encoded(X, known):
+    checks.choices(given.choices)
+    if given.in_memory and not _large(X) and not _encoded(X, known) and not given.read:
         whole, schema = block_data(given, class_weight, known)
         if held_out:
             whole, measured = split(whole, held_out, seed)
@@ -111,7 +120,9 @@ def training_data(
         rows = given.rows()
         target = rows.target
         encoding = None if known is None or rows.schema is None else known.encoding
-        data, measured = prepare(rows, class_weight, seed, encoding, batch_size, held_out)
+        data, measured = prepare(
+            rows, class_weight, seed, encoding, batch_size, held_out, given.choices
+        )
         schema = schema_of(data.encoding, data.sample()[0].shape[1])
         if isinstance(data, ArrayData):
             data = _without_repeats(data, batch_size)
@@ -128,7 +139,10 @@ def block_data(
     `weights` are those of the classes. With `classes`, the rows are a part of all rows, and may
     have one of these classes only.
     """
-    schema, rows = read(given.X) if known is None else (known, known.features(given.X))
+    if known is None:
+        schema, rows = read(given.X, given.choices)
+    else:
+        schema, rows = known, known.features(given.X)
     labels = _labels(given.y, len(rows))
     partial = classes is not None
     if classes is None:

@@ -1,18 +1,22 @@
 """Rows that are ready for training: checked, with class numbers, in memory or as a stream."""
 
 import hashlib
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sepgp.data import checks, stream_source
 from sepgp.data.array_source import ArraySource
 from sepgp.data.batches import MINIBATCH, Batching
-from sepgp.data.encoding import Encoding
+from sepgp.data.columns.texts import AS_FOUND, Choices
+from sepgp.data.columns.verdict import Note
+from sepgp.data.encoding import Encoding, text
 from sepgp.data.moments import resistant, standardization
 from sepgp.data.rows.base import Block, Rows
 from sepgp.data.rows.cached import CachedRows
@@ -105,6 +109,7 @@ def prepare(
     encoding: Encoding | None = None,
     batch_size: int = MINIBATCH,
     share: float = 0.0,
+    choices: Choices = AS_FOUND,
 ) -> tuple[Data, ArrayData | None]:
     """Rows for training, without a share of them; and at most `MEASURED` of those held out.
 
@@ -116,7 +121,9 @@ def prepare(
     def training(rows: Rows, others: Callable[[Block], None] | None = None) -> Rows:
         return SplitRows(rows, share, seed, False, others) if share else rows
 
-    found = survey(training(cached, sample.add), class_weight, seed, encoding)
+    found = survey(training(cached, sample.add), class_weight, seed, encoding, choices)
+    for note in found.notes:
+        warnings.warn(note.sentence(_row_of(cached, note)), stacklevel=2)
     held_out = None
     if share:
         if not len(sample):
@@ -153,6 +160,17 @@ def nothing_held_out(share: float, name: str) -> InvalidData:
         f"validation_fraction={share} holds out no row of {name}; "
         "raise it, give more rows, or set it to 0."
     )
+
+
+def _row_of(rows: Rows, note: Note) -> int | None:
+    """The row of the text that a note is about, counted from 1."""
+    begin = 0
+    for block in rows.blocks():
+        where = pc.index(text(block.X[note.column]), note.example).as_py()
+        if where >= 0:
+            return int(begin + where + 1)
+        begin += len(block)
+    return None
 
 
 def _in_memory(rows: Rows, found: Survey) -> ArrayData:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_array
 
 from sepgp.data import checks
+from sepgp.data.columns.texts import AS_FOUND, Choices
 from sepgp.data.encoding import Encoding, kind, numbers
 from sepgp.data.rows import Rows, arrow, is_table, open_rows
 from sepgp.data.summary import Summary
@@ -60,6 +61,10 @@ class Schema:
             )
         return rows
 
+    def values(self, X: Any) -> Any:
+        """Rows of this schema as they are read: see `Encoding.values`."""
+        return X if self.encoding is None else self.encoding.values(arrow(X))
+
     def blocks(self, source: Any) -> Iterator[NDArray[Any]]:
         """The features of a source's rows, in their own order, block by block.
 
@@ -106,12 +111,15 @@ def schema_of(encoding: Encoding | None, n_columns: int) -> Schema:
     return Schema(len(encoding.columns), encoding.columns, encoding)
 
 
-def read(X: Any) -> tuple[Schema, NDArray[Any]]:
+def read(X: Any, choices: Choices = AS_FOUND) -> tuple[Schema, NDArray[Any]]:
     """The schema of rows X in memory, and their features, shape (n, d), not scaled."""
-    if needs_encoding(X):
+    if needs_encoding(X) or choices.read:
         table = arrow(X)
-        encoding = Summary.of(table, np.ones(len(table))).encoding()
+        as_text = [name for name, kind in choices.read.items() if kind in ("text", "date")]
+        encoding, notes = Summary.of(table, np.ones(len(table)), as_text).encoding(choices)
         assert encoding is not None
+        for note in notes:
+            warnings.warn(note.sentence(None), stacklevel=2)
         return schema_of(encoding, 0), encoding.encode(table)
     names = names_of(X)
     rows = matrix(X, names)

@@ -1,8 +1,6 @@
 """What one pass over rows learns about them: sums that can be merged in any order."""
 
-import re
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -10,72 +8,13 @@ import numpy as np
 import pyarrow as pa
 
 from sepgp.data import encoding as enc
-from sepgp.data.encoding import Encoder, Encoding, Text, left_out
+from sepgp.data.columns import dates
+from sepgp.data.columns.texts import AS_FOUND, Choices, Texts
+from sepgp.data.columns.verdict import Note, Verdict, left_out, verdict
+from sepgp.data.encoding import Encoder, Encoding, Number, Text, Time
 from sepgp.data.moments import Moments, standardized
 from sepgp.data.scaling import Floats, Scaling
 from sepgp.errors import InvalidData
-
-DATE = re.compile(r"\d{1,2}([./-])\d{1,2}\1\d{2,4}( .*)?")
-NUMBER = re.compile(r"[-+]?\d[\d.]*,\d[\d.,]*")
-DATES = ", which may begin with the day or the month; write them as 2021-12-31"
-NUMBERS = "; write them with a decimal point and without other signs"
-AMBIGUOUS = ((DATE, "dates", DATES), (NUMBER, "numbers with commas", NUMBERS))
-"""Texts that nobody knows how to read, and what to do: commas may set thousands apart, or not."""
-MOST_LEVELS = 1000
-"""A text column with more different values is taken for an identifier and refused."""
-
-
-@dataclass(frozen=True)
-class Levels:
-    """The weight of every text of a column."""
-
-    name: str
-    weight: Counter[str]
-    missing: float
-    """Weight of the rows without a text."""
-
-    @classmethod
-    def of(cls, name: str, column: pa.ChunkedArray, weight: Floats) -> Self:
-        """Of a column of length b. Cost O(b)."""
-        coded = enc.text(column).combine_chunks().dictionary_encode()
-        try:
-            levels = coded.dictionary.to_pylist()
-        except UnicodeDecodeError as error:
-            raise InvalidData(
-                f"Column {name!r} has text that is not UTF-8; convert it, or {left_out(name)}."
-            ) from error
-        for pattern, what, remedy in AMBIGUOUS:
-            if levels and all(pattern.fullmatch(level) for level in levels):
-                fault = f"{what} such as {levels[0]!r}{remedy}"
-                raise InvalidData(f"Column {name!r} has {fault}, or {left_out(name)}.")
-        codes = coded.indices.fill_null(len(levels)).to_numpy()
-        sums = np.bincount(codes, weight, len(levels) + 1).tolist()
-        missing = sums.pop()
-        return cls(name, Counter(dict(zip(levels, sums, strict=True))), missing)._checked()
-
-    def __add__(self, other: Self) -> Self:
-        """Of both sets of rows together."""
-        weight = Counter(self.weight)
-        for level, value in other.weight.items():
-            weight[level] += value
-        return type(self)(self.name, weight, self.missing + other.missing)._checked()
-
-    def __mul__(self, factor: float) -> Self:
-        """Of the same rows with all weights multiplied by a factor."""
-        weight = Counter({level: value * factor for level, value in self.weight.items()})
-        return type(self)(self.name, weight, self.missing * factor)
-
-    def facts(self) -> list[Any]:
-        """What tells these texts from others, in terms of JSON."""
-        return [self.name, sorted(self.weight.items()), self.missing]
-
-    def _checked(self) -> Self:
-        if len(self.weight) > MOST_LEVELS:
-            raise InvalidData(
-                f"Column {self.name!r} has text with more than {MOST_LEVELS:,} different values; "
-                f"turn it into fewer groups, or {left_out(self.name)}."
-            )
-        return self
 
 
 @dataclass(frozen=True)
@@ -85,30 +24,35 @@ class Summary:
     count: int
     total: float
     """Weight of all rows."""
-    parts: tuple[Moments | Levels, ...]
+    parts: tuple[Moments | Texts, ...]
     columns: tuple[tuple[str, str], ...] | None = None
     """Name and kind of every column; None for an array."""
+    as_text: frozenset[str] = frozenset()
+    """Columns of numbers that are read as text, or dates."""
 
     @classmethod
-    def of(cls, X: Floats | pa.Table, weight: Floats) -> Self:
+    def of(cls, X: Floats | pa.Table, weight: Floats, as_text: Collection[str] = ()) -> Self:
         """Of b > 0 rows and their weights, shape (b,). Cost O(bd)."""
         count, total = len(weight), float(weight.sum())
         if not isinstance(X, pa.Table):
             return cls(count, total, (Moments.of(X, weight),))
-        columns = tuple((name, enc.kind(X[name].type, name)) for name in X.column_names)
-        single = [name for name, which in columns if which in ("number", "null")]
-        parts: dict[str, Moments | Levels] = {}
+        kinds = {name: enc.kind(X[name].type, name) for name in X.column_names}
+        numeric = frozenset(n for n in as_text if kinds.get(n) == "number")
+        kinds |= dict.fromkeys(numeric, "text")
+        single = [name for name, which in kinds.items() if which in ("number", "null")]
+        parts: dict[str, Moments | Texts] = {}
         if single:
             # All at once, so that the sums are those of an array with the same numbers.
             values = np.concatenate([enc.numbers(X[name], name) for name in single], axis=1)
             moments = Moments.of(values, weight)
             parts = {name: moments.columns([i]) for i, name in enumerate(single)}
-        for name, which in columns:
+        for name, which in kinds.items():
             if which == "text":
-                parts[name] = Levels.of(name, X[name], weight)
+                parts[name] = _texts(X[name], name, weight, name in as_text)
             elif which == "time":
-                parts[name] = Moments.of(enc.times(X[name], name), weight)
-        return cls(count, total, tuple(parts[name] for name, _ in columns), columns)
+                times = enc.local_times(X[name], name).to_numpy()
+                parts[name] = Moments.of(dates.features(times), weight)
+        return cls(count, total, tuple(parts[n] for n in kinds), tuple(kinds.items()), numeric)
 
     def __add__(self, other: Self) -> Self:
         """Of both sets of rows together."""
@@ -126,59 +70,105 @@ class Summary:
                     "give the column one type."
                 )
             columns.append((name, which))
-            a, b = (_as_kind(part, name, which) for part in (a, b))
+            a, b = (_as_kind(part, which) for part in (a, b))
             parts.append(a + b)  # type: ignore[operator]
-        return type(self)(count, total, tuple(parts), tuple(columns))
+        as_text = self.as_text | other.as_text
+        return type(self)(count, total, tuple(parts), tuple(columns), as_text)
 
     def __mul__(self, factor: float) -> Self:
         """Of the same rows with all weights multiplied by a factor."""
         parts = tuple(part * factor for part in self.parts)
-        return type(self)(self.count, self.total * factor, parts, self.columns)
+        return type(self)(self.count, self.total * factor, parts, self.columns, self.as_text)
 
-    def encoding(self) -> Encoding | None:
-        """The encoding that these sums lead to; None for an array."""
+    def encoding(self, choices: Choices = AS_FOUND) -> tuple[Encoding | None, list[Note]]:
+        """The encoding that these sums lead to, None for an array, and what to say about it."""
         if self.columns is None:
-            return None
-        encoders: list[Encoder] = []
-        for (name, _), part in zip(self.columns, self.parts, strict=True):
-            if isinstance(part, Levels):
-                frequent = sorted(part.weight, key=lambda level: (-part.weight[level], level))
-                encoders.append(Text(name, tuple(frequent[: enc.LEVELS]), bool(part.missing > 0)))
+            return None, []
+        encoders, dropped, notes = [], [], []
+        for (name, which), part in zip(self.columns, self.parts, strict=True):
+            found = Verdict(which)
+            if choices.read.get(name) == "drop":
+                dropped.append((name, "by choice"))
+                continue
+            if isinstance(part, Texts):
+                found = verdict(name, part, choices)
+                notes += [] if found.note is None else [found.note]
+            if found.kind == "drop":
+                dropped.append((name, "another text in nearly every row"))
             else:
-                encoder = enc.Time if len(part.mean) > 1 else enc.Number
-                fill = tuple(part.centre.tolist())
-                encoders.append(encoder(name, fill, bool(part.missing[0] > 0)))
-        return Encoding(tuple(encoders))
+                encoders.append(_encoder(name, part, found, name in self.as_text))
+        if not encoders:
+            raise InvalidData(
+                "X has no column to learn from but those that are left out "
+                f"({', '.join(repr(name) for name, _ in dropped)}); add one, or choose how they "
+                "are read."
+            )
+        return Encoding(tuple(encoders), tuple(dropped)), notes
 
     def scaling(self, encoding: Encoding | None) -> Scaling:
-        """The standardisation of the features; the encoding has the same columns in this order."""
-        if encoding is None:
+        """The standardisation of the features; the encoding has columns of these."""
+        if encoding is None or self.columns is None:
             return standardized(*_values(self.parts[0]))  # type: ignore[arg-type]
-        pairs = zip(encoding.encoders, encoding.kinds, self.parts, strict=True)
-        columns = [_scaled(encoder, _as_kind(part, *which)) for encoder, which, part in pairs]
+        parts = dict(zip((name for name, _ in self.columns), self.parts, strict=True))
+        kinds = zip(encoding.encoders, encoding.kinds, strict=True)
+        columns = [_scaled(e, _as_kind(parts[e.name], which)) for e, (_, which) in kinds]
         return standardized(*np.concatenate(columns, axis=1))
 
 
-def _as_kind(part: Moments | Levels, name: str, which: str) -> Moments | Levels:
+def _texts(column: pa.ChunkedArray, name: str, weight: Floats, dated: bool) -> Texts:
+    try:
+        return Texts.of(enc.text(column).combine_chunks(), weight, dated)
+    except (UnicodeDecodeError, pa.ArrowInvalid) as error:
+        raise InvalidData(
+            f"Column {name!r} has text that is not UTF-8; convert it, or {left_out(name)}."
+        ) from error
+
+
+def _encoder(name: str, part: Moments | Texts, found: Verdict, of_numbers: bool) -> Encoder:
+    if found.kind == "text":
+        assert isinstance(part, Texts)
+        frequent = sorted(part.levels, key=lambda level: (-part.levels[level], level))
+        return Text(name, tuple(frequent[: enc.LEVELS]), bool(part.missing > 0), of_numbers)
+    if found.kind == "time":
+        moments = _as_read(part, "times", found.option)
+        fill, missing = tuple(moments.centre.tolist()), bool(moments.missing[0] > 0)
+        return Time(name, fill, missing, found.option, of_numbers)
+    moments = _as_read(part, "numbers", found.option)
+    return Number(name, tuple(moments.centre.tolist()), bool(moments.missing[0] > 0), found.option)
+
+
+def _as_read(part: Moments | Texts, how: str, option: bool) -> Moments:
+    """The sums of numbers or times, which texts have for every way to read them."""
+    if isinstance(part, Moments):
+        return part
+    moments: Moments = getattr(part, how)[option].moments
+    return moments
+
+
+def _as_kind(part: Moments | Texts, which: str) -> Moments | Texts:
     """The sums of a column without any value as those of a column of another kind."""
-    if isinstance(part, Levels):
+    if isinstance(part, Texts):
         return part
     if which == "text":
-        return Levels(name, Counter(), float(part.missing[0]))
+        return Texts.nothing(float(part.missing[0]))
     if which == "time" and len(part.mean) == 1:
-        return part.columns([0] * enc.N_TIMES)
+        return part.columns([0] * dates.N_FEATURES)
     return part
 
 
-def _scaled(encoder: Encoder, part: Moments | Levels) -> Floats:
+def _scaled(encoder: Encoder, part: Moments | Texts) -> Floats:
     """Mean, deviation, and whether it varies, of the features of a column, shape (3, k)."""
-    if isinstance(part, Levels):
-        assert isinstance(encoder, Text)
-        known = [part.weight[level] for level in encoder.levels]
-        other = sum(value for level, value in part.weight.items() if level not in encoder.levels)
+    if isinstance(encoder, Text):
+        assert isinstance(part, Texts)
+        known = [part.levels[level] for level in encoder.levels]
+        other = sum(value for level, value in part.levels.items() if level not in encoder.levels)
         if encoder.missing:
             return _shares([*known, other, part.missing])
         return _shares([*known, other + part.missing])
+    if isinstance(encoder, Time):
+        part = _as_read(part, "times", encoder.dayfirst)
+    else:
+        part = _as_read(part, "numbers", encoder.comma)
     values = _values(part)
     if not encoder.missing:
         return values
@@ -190,7 +180,7 @@ def _values(part: Moments) -> Floats:
     return np.stack([part.centre, part.deviation, part.varies])
 
 
-def _shares(weights: Sequence[float]) -> Floats:
+def _shares(weights: Sequence[Any]) -> Floats:
     """Of features one of which is 1 and the others 0 in every row, from the rows' weights."""
     weight = np.asarray(weights, np.float64)
     share = weight / weight.sum()

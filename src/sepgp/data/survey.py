@@ -4,6 +4,7 @@ import functools
 import hashlib
 import json
 import operator
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -12,6 +13,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sepgp.data import checks
+from sepgp.data.columns.texts import AS_FOUND, Choices
+from sepgp.data.columns.verdict import Note
 from sepgp.data.encoding import Encoding
 from sepgp.data.rows.base import Block, Rows
 from sepgp.data.sample import Sample
@@ -41,6 +44,8 @@ class Survey(NamedTuple):
     total_weight: float
     sample: Block
     """Some rows of positive weight, drawn at random, as they were read."""
+    notes: list[Note]
+    """What to say about columns."""
     digest: str
     """Differs for other labels, counts and sums of the rows; not for another order in a piece."""
 
@@ -63,8 +68,8 @@ class Survey(NamedTuple):
 class _Classes:
     """Rows by their labels: how many, and what the summary of those of positive weight is."""
 
-    def __init__(self, name: str) -> None:
-        self._name = name
+    def __init__(self, name: str, as_text: Collection[str]) -> None:
+        self._name, self._as_text = name, as_text
         self._labels: NDArray[Any] | None = None
         self.counts: dict[Any, int] = {}
         self.summaries: dict[Any, Summary] = {}
@@ -81,7 +86,7 @@ class _Classes:
             self.counts[label] = self.counts.get(label, 0) + int(where.sum())
             where &= block.weight > 0
             if where.any():
-                part = Summary.of(_filtered(block.X, where), block.weight[where])
+                part = Summary.of(_filtered(block.X, where), block.weight[where], self._as_text)
                 before = self.summaries.get(label)
                 self.summaries[label] = part if before is None else before + part
 
@@ -100,13 +105,15 @@ def survey(
     class_weight: dict[Any, float] | str | None = None,
     seed: int = 0,
     encoding: Encoding | None = None,
+    choices: Choices = AS_FOUND,
 ) -> Survey:
     """Go over all rows once. Memory O(Cd) beside the sample. Cost O(nd).
 
     Sums are kept for each class apart, since weights of the classes may depend on how many rows
-    they have. `encoding` is the one to use; by default it is made from the rows.
+    they have. `encoding` is the one to use; by default it is made from the rows and the choices.
     """
-    by_class, sample = _Classes(rows.name), Sample(seed)
+    by_class, sample = _Classes(rows.name, read_as_text(choices, encoding)), Sample(seed)
+    notes: list[Note] = []
     counts = np.zeros(rows.n_pieces, dtype=int)
     for piece in range(rows.n_pieces):
         for block in rows.read(piece):
@@ -123,7 +130,7 @@ def survey(
     factors = _class_weights(class_weight, labels, by_class.counts)
     total = functools.reduce(operator.add, map(operator.mul, summaries, factors))
     if encoding is None:
-        encoding = total.encoding()
+        encoding, notes = total.encoding(choices)
     return Survey(
         labels,
         factors,
@@ -133,8 +140,16 @@ def survey(
         total.count,
         float(total.total),
         sample.block(),
+        notes,
         _digest(counts, labels, summaries),
     )
+
+
+def read_as_text(choices: Choices, encoding: Encoding | None) -> set[str]:
+    """Columns of numbers that are read as text or dates."""
+    if encoding is not None:
+        return {e.name for e in encoding.encoders if getattr(e, "of_numbers", False)}
+    return {name for name, kind in choices.read.items() if kind in ("text", "date")}
 
 
 def _union(a: NDArray[Any], b: NDArray[Any], name: str) -> NDArray[Any]:

@@ -24,7 +24,7 @@ from sepgp.gp.predictor import Predictor, posterior
 from sepgp.likelihoods import for_classes
 from sepgp.model import Model
 
-FORMAT, VERSION = "sepgp model", 2
+FORMAT, VERSION = "sepgp model", 3
 LARGEST_COUNT = 2**32
 """Of steps and the like."""
 HISTORY = {

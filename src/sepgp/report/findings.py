@@ -135,7 +135,7 @@ def _labelled(
             kept = block if len(where) == len(block) else block.take(where)
             _check_width(model, source, kept)
             codes = class_codes(model.classes, kept.y, source.name)
-            yield n_read + 1 + where, Block(kept.X, codes, kept.weight)
+            yield n_read + 1 + where, Block(model.schema.values(kept.X), codes, kept.weight)
         n_read += len(block)
         if progress is not None:
             progress(n_read)

@@ -1,0 +1,100 @@
+"""Texts that are dates or times, in the order of year, month and day, or by the month's name."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from sepgp.data.scaling import Floats
+
+CLOCK = (
+    r"(?:[T, ]+(?P<h>\d{1,2}):(?P<n>\d\d)(?::(?P<s>\d\d(?:\.\d+)?))?"
+    r" ?(?P<p>[AaPp])?(?:\.?[Mm]\.?)?)?"
+    r" ?(?:Z|UTC|GMT|(?P<z>[-+])(?P<zh>\d\d):?(?P<zm>\d\d))?$"
+)
+WEEKDAY = r"^(?:[A-Za-z]{3,9}[.,]? +)?"
+SHAPES = (
+    r"^(?P<y>\d{4})(?P<_>[-/.])(?P<m>\d{1,2})[-/.](?P<d>\d{1,2})",
+    r"^(?P<a>\d{1,2})(?P<_>[-/.])(?P<b>\d{1,2})[-/.](?P<y>\d{4}|\d\d)",
+    WEEKDAY + r"(?P<w>[A-Za-z]{3,9})[. -]+(?P<d>\d{1,2})(?:st|nd|rd|th)?[, -]+(?P<y>\d{4})",
+    WEEKDAY
+    + r"(?P<d>\d{1,2})(?:st|nd|rd|th)?[. -]+(?P<w>[A-Za-z]{3,9})[.,]?[ -]+(?P<y>\d{4}|\d\d)",
+    r"^(?P<y>\d{4})(?P<m>\d\d)(?P<d>\d\d)",
+)
+MONTHS = pa.array(
+    ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"],
+    pa.large_string(),
+)
+DAY = 86_400.0
+WEEK, YEAR = 7.0, 365.2425
+CYCLES = ("day", "week", "year")
+N_FEATURES = 1 + 2 * len(CYCLES)
+CENTURY = 70
+"""Years of two digits from here on are of the last century."""
+
+
+def parsed(texts: pa.Array, dayfirst: bool) -> NDArray[np.datetime64]:
+    """Times that texts stand for, in microseconds, shape (b,), NaT where they stand for none.
+
+    `dayfirst` says how 3/4/2021 is read. Times with a zone are taken as UTC.
+    """
+    try:
+        return _array(texts.cast(pa.timestamp("us")))
+    except pa.ArrowInvalid:
+        pass
+    clean, found = pc.utf8_trim_whitespace(texts), np.full(len(texts), np.datetime64("NaT", "us"))
+    for shape in SHAPES:
+        parts = pc.extract_regex(clean, shape + CLOCK)
+        if parts.null_count < len(parts):
+            found = np.where(np.isnat(found), _times(parts, dayfirst), found)
+    return found
+
+
+def features(times: NDArray[np.datetime64]) -> Floats:
+    """Times in microseconds, shape (b,), as numbers, shape (b, 7), NaN where they are NaT.
+
+    Days since 1970, then sine and cosine of the place in the day, the week and the year.
+    """
+    days = np.where(np.isnat(times), np.nan, times.astype(np.int64)) / (1e6 * DAY)
+    turns = 2 * np.pi * np.stack([days % 1.0, (days + 3) / WEEK % 1.0, days / YEAR % 1.0])
+    cycles = np.stack([np.sin(turns), np.cos(turns)], axis=1).reshape(6, -1)
+    return np.column_stack([days, *cycles])
+
+
+def _times(parts: pa.StructArray, dayfirst: bool) -> NDArray[np.datetime64]:
+    """The times that the parts of texts make."""
+    names = [field.name for field in parts.type]
+
+    def number(name: str, missing: float = np.nan) -> NDArray[np.float64]:
+        if name not in names:
+            return np.full(len(parts), missing)
+        text = pc.struct_field(parts, name)
+        values = pc.if_else(pc.not_equal(text, ""), text, None).cast(pa.float64())
+        return np.asarray(values.fill_null(missing).to_numpy(zero_copy_only=False))
+
+    year, month, day = number("y"), number("m"), number("d")
+    year = year + np.where(year < 100, np.where(year < CENTURY, 2000, 1900), 0)
+    if "a" in names:
+        month, day = (number("b"), number("a")) if dayfirst else (number("a"), number("b"))
+    if "w" in names:
+        short = pc.utf8_slice_codeunits(pc.utf8_lower(pc.struct_field(parts, "w")), 0, 3)
+        month = 1 + pc.index_in(short, MONTHS).cast(pa.float64()).to_numpy(zero_copy_only=False)
+    half = pc.utf8_lower(pc.struct_field(parts, "p"))
+    hour = number("h", 0)
+    for letter, twelve in (("a", -12), ("p", 0)):  # 12 am is midnight, 12 pm noon, 1 pm is 13
+        where = pc.fill_null(pc.equal(half, letter), False).to_numpy(zero_copy_only=False)
+        hour = hour + np.where(where, np.where(hour == 12, twelve, 12 if letter == "p" else 0), 0)
+    right = (month >= 1) & (month <= 12) & (day >= 1) & (hour < 24) & (number("n", 0) < 60)
+    west = pc.fill_null(pc.equal(pc.struct_field(parts, "z"), "-"), False)
+    east = np.where(west.to_numpy(zero_copy_only=False), -60, 60)
+    minutes = number("n", 0) - east * number("zh", 0) - np.sign(east) * number("zm", 0)
+    months = np.where(right, (year - 1970) * 12 + month - 1, 0).astype("M8[M]")
+    days = months.astype("M8[D]") + np.where(right, day - 1, 0).astype("m8[D]")
+    right &= days.astype("M8[M]") == months
+    seconds = 3600 * hour + 60 * minutes + number("s", 0)
+    times = days.astype("M8[us]") + np.where(right, 1e6 * seconds, 0).astype("m8[us]")
+    return np.where(right, times, np.datetime64("NaT", "us"))
+
+
+def _array(column: pa.Array) -> NDArray[np.datetime64]:
+    return np.asarray(column.to_numpy(zero_copy_only=False)).astype("M8[us]")

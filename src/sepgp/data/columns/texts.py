@@ -1,0 +1,163 @@
+"""What the texts of a column say about how to read it: sums that can be merged in any order."""
+
+import zlib
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from sepgp.data.columns import dates, numbers
+from sepgp.data.columns.missing import absent
+from sepgp.data.moments import Moments
+from sepgp.data.scaling import Floats
+
+MOST_LEVELS = 1000
+"""Different texts of a column that are counted; of more, the most frequent."""
+SKETCH = 1024
+"""Smallest hashes that are kept to estimate how many different texts there are."""
+
+
+class Choices(NamedTuple):
+    """What a user says about how to read columns."""
+
+    read: Mapping[str, str] = {}
+    """Columns by name, each "number", "text", "date" or "drop"."""
+    dayfirst: bool | None = None
+    """Whether dates such as 3/4/2021 begin with the day; None if the dates themselves decide."""
+
+
+AS_FOUND = Choices()
+"""As the values of the columns suggest."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One way to read the texts of a column."""
+
+    moments: Moments
+    count: int
+    """Texts that can be read so."""
+    failed: str | None
+    """One that cannot."""
+
+    def __add__(self, other: Self) -> Self:
+        failed = other.failed if self.failed is None else self.failed
+        return type(self)(self.moments + other.moments, self.count + other.count, failed)
+
+    def __mul__(self, factor: float) -> Self:
+        return replace(self, moments=self.moments * factor)
+
+
+@dataclass(frozen=True)
+class Texts:
+    """The texts of a column: how many, how often, and what each way to read them makes of them."""
+
+    n_rows: int
+    """Rows that have a text."""
+    n_codes: int
+    """Texts of digits with zeros in front."""
+    missing: float
+    """Weight of the rows without a text."""
+    levels: Counter[str]
+    """Weight of every text, or of the most frequent."""
+    sketch: NDArray[np.uint32]
+    """The smallest hashes of texts that are no numbers, sorted."""
+    numbers: tuple[Reading, Reading]
+    """With decimal points, and with decimal commas."""
+    times: tuple[Reading, Reading]
+    """With the month first, and with the day."""
+
+    @classmethod
+    def of(cls, column: pa.Array, weight: Floats, dated: bool = False) -> Self:
+        """Of texts and their weights, shape (b,). Cost O(b), and more for every different text.
+
+        `dated` is whether digits alone may be dates.
+        """
+        coded = column.dictionary_encode()
+        known = coded.dictionary
+        place = coded.indices.fill_null(len(known)).to_numpy()
+        rows, weights = (np.bincount(place, w, len(known) + 1) for w in (None, weight))
+        nothing = np.append(absent(known).to_numpy(zero_copy_only=False), True)
+        here = pa.array(~nothing[:-1])
+        texts, rows, heavy = known.filter(here), rows[~nothing], weights[~nothing]
+        lost = float(weights[nothing].sum())
+        codes = numbers.codes(texts).to_numpy(zero_copy_only=False)
+
+        def reading(values: Floats) -> Reading:
+            right = ~np.isnan(values[:, 0])
+            failed = None if right.all() else texts[int(np.argmin(right))].as_py()
+            moments = Moments.of(
+                np.vstack([values, np.full((1, values.shape[1]), np.nan)]), np.append(heavy, lost)
+            )
+            return Reading(moments, int(rows[right].sum()), failed)
+
+        with_points = numbers.parsed(texts)
+        # The rule are numbers; what else they may be would cost time.
+        plain = 2 * int(rows[~np.isnan(with_points)].sum()) > rows.sum() and not dated
+        with_commas = numbers.with_commas(texts, with_points)
+        never = np.full(len(texts), np.datetime64("NaT", "us"))
+        month, day = (never if plain else dates.parsed(texts, first) for first in (False, True))
+        frequent = np.argsort(-heavy, kind="stable")[:MOST_LEVELS]
+        names = texts.take(frequent).to_pylist()
+        sketch = np.empty(0, np.uint32) if plain else _hashes(texts)
+        return cls(
+            int(rows.sum()),
+            int(rows[codes].sum()),
+            lost,
+            Counter(dict(zip(names, heavy[frequent].tolist(), strict=True))),
+            sketch,
+            (reading(with_points[:, None]), reading(with_commas[:, None])),
+            (reading(dates.features(month)), reading(dates.features(day))),
+        )
+
+    def __add__(self, other: Self) -> Self:
+        """Of both sets of rows together."""
+        levels = Counter(self.levels)
+        for level, weight in other.levels.items():
+            levels[level] += weight
+        if len(levels) > MOST_LEVELS:
+            levels = Counter(dict(levels.most_common(MOST_LEVELS)))
+        return type(self)(
+            self.n_rows + other.n_rows,
+            self.n_codes + other.n_codes,
+            self.missing + other.missing,
+            levels,
+            np.union1d(self.sketch, other.sketch)[:SKETCH],
+            (self.numbers[0] + other.numbers[0], self.numbers[1] + other.numbers[1]),
+            (self.times[0] + other.times[0], self.times[1] + other.times[1]),
+        )
+
+    def __mul__(self, factor: float) -> Self:
+        """Of the same rows with all weights multiplied by a factor."""
+        return replace(
+            self,
+            missing=self.missing * factor,
+            levels=Counter({level: weight * factor for level, weight in self.levels.items()}),
+            numbers=tuple(reading * factor for reading in self.numbers),
+            times=tuple(reading * factor for reading in self.times),
+        )
+
+    @classmethod
+    def nothing(cls, weight: float) -> Self:
+        """Of rows of this weight, none of which has a text."""
+        return cls.of(pa.nulls(1, pa.large_string()), np.array([weight]))
+
+    def facts(self) -> list[Any]:
+        """What tells these texts from others, in terms of JSON."""
+        return [sorted(self.levels.items()), self.missing, self.numbers[0].moments.facts()]
+
+    @property
+    def n_levels(self) -> float:
+        """How many different texts there are, about."""
+        if len(self.sketch) < SKETCH:
+            return max(len(self.levels), len(self.sketch))
+        return (SKETCH - 1) * 2.0**32 / float(self.sketch[-1])
+
+
+def _hashes(texts: pa.Array) -> NDArray[np.uint32]:
+    values = (zlib.crc32(text.encode()) for text in texts.to_pylist())
+    return np.unique(np.fromiter(values, np.uint32, len(texts)))[:SKETCH]
