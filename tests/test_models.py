@@ -20,6 +20,7 @@ import sepgp
 from sepgp import InvalidData, InvalidParameter, kernels
 from sepgp.errors import WriteFailed
 from sepgp.files import tensors as persistence
+from sepgp.files.model import VERSION
 
 X, Y = blobs()
 PROBE = np.random.default_rng(1).normal(1, 3, size=(50, 2))
@@ -207,7 +208,7 @@ def rewritten(path, content, change) -> None:
 
 LIES = {
     "another format": (lambda t, h: h.update(format="a letter"), "is not a model file"),
-    "a newer version": (lambda t, h: h.update(version=3), "version 3.* update sepgp"),
+    "a newer version": (lambda t, h: h.update(version=VERSION + 1), "version 4.* update sepgp"),
     "no header": (lambda t, h: h.clear(), "is not a model file"),
     "an unknown kernel": (
         lambda t, h: h["kernel"].update(kind="os.system"),
@@ -229,7 +230,10 @@ LIES = {
     "infinitely many features": (lambda t, h: h.update(n_features=math.inf), "damaged"),
     "no rows seen": (lambda t, h: h.update(n_seen=-1), "seen no rows"),
     "a scale of zero": (lambda t, h: t["scale"].fill_(0), "scale is not positive"),
-    "points out of sight": (lambda t, h: t["Z"].fill_(1e6), "predictions are not finite"),
+    "weights beyond all numbers": (
+        lambda t, h: t["beta"].fill_(1e308),
+        "predictions are not finite",
+    ),
     "Lambda below zero": (lambda t, h: t["Lambda"].mul_(-1e6), "have no posterior"),
     "Lambda not symmetric": (lambda t, h: t["Lambda"].triu_(), "Lambda is not symmetric"),
     "a variance beyond all numbers": (

@@ -59,7 +59,8 @@ app.add_typer(reproduce.app, name="reproduce")
 
 def _say(kind: str, said: object) -> None:
     """Print a sentence of the library, in which options stand for the parameters of Python."""
-    text = re.sub(r"columns=\[\.\.\.\], or (--drop .*) on the command line", r"\1", str(said))
+    python = r"(?:columns=\[\.\.\.\]|read=\{.*?\}|dayfirst=True or False)"
+    text = re.sub(rf"{python}, or (--.*?) on the command line", r"\1", str(said))
     names = re.compile(rf"\b({'|'.join(OPTIONS)})(?==)|^columns(?= contains)")
     text = names.sub(lambda found: OPTIONS[found[0]], text)
     print(f"{kind}: {text}", file=sys.stderr)

@@ -70,6 +70,7 @@ def _tables(model: "Fitted", path: str, keep: list[str]) -> Iterator[Any]:
     import pyarrow as pa
 
     from sepgp.data.rows import open_rows
+    from sepgp.data.rows.files import reading
 
     names = list(model.schema.names or [])
     if keep and not names:
@@ -79,6 +80,7 @@ def _tables(model: "Fitted", path: str, keep: list[str]) -> Iterator[Any]:
         )
     columns = [*names, *(name for name in keep if name not in names)]
     rows = open_rows(path, columns=columns or None)  # now, so that a wrong path makes no file
+    types = rows.types(keep)
 
     def predicted(block: Any) -> Any:
         features = block.X.select(names) if names else block.X
@@ -91,7 +93,8 @@ def _tables(model: "Fitted", path: str, keep: list[str]) -> Iterator[Any]:
             code = p.argmax(1)
             best, f, v = (x[np.arange(len(code)), code] for x in (p, mean, variance))
             values = [*p.T, pa.array(model.classes[code]), best, f, np.sqrt(v)]
-        kept = {name: block.X[name] for name in keep}
+        with reading(rows.name):
+            kept = {name: block.X[name].cast(types[name]) for name in keep}
         return pa.table(kept | dict(zip(_columns(model), values, strict=True)))
 
     return (predicted(block) for block in rows.blocks())

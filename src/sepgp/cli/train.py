@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sepgp.cli import columns as columns_
 from sepgp.cli import options, signals
 from sepgp.cli.options import Model, Quiet, Rows, Target, Weight, readable
 from sepgp.errors import InvalidParameter
@@ -45,6 +46,8 @@ def train(
     out: Out = Path("model.sepgp"),
     columns: Columns = None,
     drop: Drop = None,
+    read: columns_.Read = None,
+    dayfirst: columns_.DayFirst = None,
     weight: Weight = None,
     method: Annotated[str, typer.Option(help="sep, ep or adf.")] = "sep",
     inducing: Annotated[int, typer.Option(help="Number of inducing points.")] = 200,
@@ -62,7 +65,8 @@ def train(
 ) -> None:
     """Train a classifier on the rows of a table.
 
-    Numbers, truth values, dates, text with few values and missing values are all understood.
+    Numbers, truth values, dates, text with few values and missing values are all understood; after
+    training a table says how every column was read.
     Ctrl-C ends training early and keeps the best model so far; the same command with --resume
     goes on, and so it does after a crash.
 
@@ -97,10 +101,11 @@ def train(
         verbose=not quiet,
     )
     with readable(data) as path:
-        _train(model, _open(path, target, columns, drop, weight), out, quiet)
+        rows = _open(path, target, columns, drop, weight)
+        _train(model, rows, out, quiet, read=columns_.choices(read), dayfirst=dayfirst)
 
 
-def _train(model: "GPClassifier", rows: Any, out: Path, quiet: bool) -> None:
+def _train(model: "GPClassifier", rows: Any, out: Path, quiet: bool, **reading: Any) -> None:
     """Fit and save a model, say what came out, and evaluate it on the held-out rows."""
     from rich.console import Console
     from rich.markup import escape
@@ -113,12 +118,13 @@ def _train(model: "GPClassifier", rows: Any, out: Path, quiet: bool) -> None:
         Console(stderr=True, quiet=quiet).status(f"Reading {escape(rows.name)} ...") as status,
         signals.stoppable(model, at_first_step=status.stop) as stopped,
     ):
-        fitted = model.fit(rows).model_
+        fitted = model.fit(rows, **reading).model_
     model.save(out)
     if checkpoint is not None and not stopped:
         checkpoint.unlink()
     if not quiet:
         typer.echo(_summary(fitted, out), err=True)
+        Console(stderr=True).print(columns_.table(fitted.schema))
         if stopped:
             typer.echo(_how_to_go_on(fitted, checkpoint), err=True)
     if model.validation_fraction and signal.SIGTERM not in stopped:
@@ -197,15 +203,10 @@ def _open(path: str, target: str, columns: str | None, drop: str | None, weight:
     """The rows of a path, with the columns that are chosen and without those that are dropped."""
     from sepgp.data.rows import open_rows
 
-    rows = open_rows(path, target, _listed(columns), weight)
+    rows = open_rows(path, target, columns_.listed(columns), weight)
     if drop is None:
         return rows
-    return open_rows(path, target, _without(rows, _listed(drop) or []), weight)
-
-
-def _listed(names: str | None) -> list[str] | None:
-    """The names in a list with commas."""
-    return None if names is None else [name.strip() for name in names.split(",")]
+    return open_rows(path, target, _without(rows, columns_.listed(drop) or []), weight)
 
 
 def _without(rows: Any, dropped: list[str]) -> list[str]:

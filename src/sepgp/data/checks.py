@@ -24,6 +24,7 @@ def choices(given: Choices) -> None:
                 f"{', '.join(KINDS)}."
             )
 
+
 MOST_CLASSES = 1000
 """Each class has a latent function: memory and time grow with their number."""
 

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sepgp.data.encoding import Number, left_out
+from sepgp.data.columns.verdict import left_out
+from sepgp.data.encoding import Number
 from sepgp.data.schema import Schema
 
 ENOUGH = 200

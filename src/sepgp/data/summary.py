@@ -85,6 +85,10 @@ class Summary:
         if self.columns is None:
             return None, []
         encoders, dropped, notes = [], [], []
+        names = [name for name, _ in self.columns]
+        for name in choices.read:
+            if name not in names:
+                raise InvalidData(f"read names {name!r}, which is no column; correct it.")
         for (name, which), part in zip(self.columns, self.parts, strict=True):
             found = Verdict(which)
             if choices.read.get(name) == "drop":

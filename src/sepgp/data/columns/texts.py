@@ -137,8 +137,8 @@ class Texts:
             self,
             missing=self.missing * factor,
             levels=Counter({level: weight * factor for level, weight in self.levels.items()}),
-            numbers=tuple(reading * factor for reading in self.numbers),
-            times=tuple(reading * factor for reading in self.times),
+            numbers=(self.numbers[0] * factor, self.numbers[1] * factor),
+            times=(self.times[0] * factor, self.times[1] * factor),
         )
 
     @classmethod

@@ -11,7 +11,7 @@ HALF, MANY_LEVELS = 0.5, 100
 """This share is enough in a column with more different texts than can be told apart as levels."""
 CODES = 0.01
 """With this share of zeros in front, digits are codes."""
-DIFFERENT, ENOUGH = 0.9, 50
+DIFFERENT, ENOUGH = 0.9, 20
 """A column is an identifier or free text if this share of its texts differ, of so many or more."""
 
 
@@ -26,7 +26,7 @@ class Note(NamedTuple):
     def sentence(self, row: int | None) -> str:
         """All of it; `row` is where the example is, counted from 1."""
         place = "" if row is None else f" in row {row:,}"
-        return f"{self.about}, such as {brief(self.example)!r}{place}{self.remedy}"
+        return f"{self.about}, such as {brief(self.example)!r}{place}{self.remedy}."
 
 
 class Verdict(NamedTuple):
@@ -88,14 +88,14 @@ def _unread(name: str, kind: str, reading: Reading, n_rows: int) -> Note | None:
         return None
     lost = n_rows - reading.count
     about = f"Column {name!r} is read as {kind}s, and {lost:,} of its {n_rows:,} values are none"
-    remedy = f"; they count as missing: correct them, or {by_choice(name, 'text')}."
+    remedy = f"; they count as missing: correct them, or {by_choice(name, 'text')}"
     return Note(name, reading.failed, about, remedy)
 
 
 def _identifier(name: str, texts: Texts) -> Note:
     about = f"Column {name!r} has another text in nearly every row"
     remedy = ", as identifiers and free text have, and is left out; if it matters, "
-    return Note(name, next(iter(texts.levels)), about, f"{remedy}{by_choice(name, 'text')}.")
+    return Note(name, next(iter(texts.levels)), about, f"{remedy}{by_choice(name, 'text')}")
 
 
 def by_choice(name: str, kind: str) -> str:

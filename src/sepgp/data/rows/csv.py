@@ -5,9 +5,11 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
 from sepgp.data.columns.missing import SIGNS
+from sepgp.data.columns.numbers import codes
 from sepgp.data.rows.base import BLOCK, Block, Rows, Wanted, cut_blocks
 from sepgp.data.rows.files import name_of, reading, same_columns
 from sepgp.errors import InvalidData
@@ -61,6 +63,8 @@ class CSVRows(Rows):
 
     def types(self, names: Sequence[str]) -> dict[str, pa.DataType]:
         """The types of columns that their values suggest."""
+        if not names:
+            return {}
         path = self._pieces[0][0]
         mine = [i for i, piece in enumerate(self._pieces) if piece[0] == path]
         some = sorted({mine[0], mine[len(mine) // 2], mine[-1]})
@@ -69,7 +73,9 @@ class CSVRows(Rows):
             common = pa.unify_schemas(found, promote_options="permissive")
         except pa.ArrowException:  # such as numbers and text
             common = pa.schema([(name, pa.string()) for name in names])
-        return dict(zip(names, common.types, strict=True))
+        texts = self._parse(some[0], names, dict.fromkeys(names, pa.large_string()))
+        coded = [name for name in names if pc.any(codes(texts[name])).as_py()]
+        return dict(zip(names, common.types, strict=True)) | dict.fromkeys(coded, pa.string())
 
     def _parse(
         self, piece: int, names: Sequence[str], types: Mapping[str, pa.DataType]

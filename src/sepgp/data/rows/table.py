@@ -1,6 +1,7 @@
 """Rows of a table in memory."""
 
 from collections.abc import Sequence
+from numbers import Number
 from typing import Any
 
 import pyarrow as pa
@@ -55,7 +56,7 @@ def arrow(data: Any, name: str = "X") -> pa.Table:
     checks.unique_names(list(map(str, names)), name)
     try:
         if _is_pandas(data):  # its index is not a column
-            return pa.Table.from_pandas(data, preserve_index=False)
+            return pa.Table.from_pandas(_without_mixtures(data), preserve_index=False)
         return without_views(pa.table(data))
     except (pa.ArrowException, TypeError, ValueError) as error:
         where = f", {error.args[1]}" if len(error.args) > 1 else ""  # pandas' column
@@ -63,6 +64,16 @@ def arrow(data: Any, name: str = "X") -> pa.Table:
             f"{name} has a column of mixed or unknown values ({reason(error)}{where}); "
             "give every column one type."
         ) from error
+
+
+def _without_mixtures(data: Any) -> Any:
+    """A table of pandas with text instead of objects where some are text and others numbers."""
+    for name in data.columns:
+        if data[name].dtype == "object":
+            kinds = set(map(type, data[name].dropna()))
+            if str in kinds and len(kinds) > 1 and all(issubclass(k, str | Number) for k in kinds):
+                data = data.assign(**{name: data[name].map(str, na_action="ignore")})
+    return data
 
 
 def without_views(table: pa.Table) -> pa.Table:
