@@ -28,7 +28,7 @@ from sources import (
 
 from sepgp import GPClassifier, InvalidData
 from sepgp.data import Rows, open_rows
-from sepgp.data.rows import csv
+from sepgp.data.rows import lines
 from sepgp.data.rows.files import find_files
 
 
@@ -148,14 +148,14 @@ CSV = {
 @pytest.mark.parametrize("options", CSV.values(), ids=CSV)
 @pytest.mark.parametrize("piece", [2**20, 100])
 def test_csv(options, piece, expected, monkeypatch) -> None:
-    monkeypatch.setattr(csv, "PIECE", piece)
+    monkeypatch.setattr(lines, "PIECE", piece)
     TABLE.to_csv("rows.csv", index=False, **options)
     assert_same(model().fit("rows.csv", target="late"), expected)
 
 
 def test_commas_in_some_text_are_no_decimal_points(folder) -> None:
-    lines = [f"{i / 4};{'1,5' if i % 3 else 'large'};{i % 2}" for i in range(30)]
-    (folder / "rows.csv").write_text("\n".join(["a;b;late", *lines]))
+    rows = [f"{i / 4};{'1,5' if i % 3 else 'large'};{i % 2}" for i in range(30)]
+    (folder / "rows.csv").write_text("\n".join(["a;b;late", *rows]))
     fitted = model().fit("rows.csv", target="late")
     assert fitted.encoding_.kinds == (("a", "number"), ("b", "text"))
 
@@ -170,7 +170,7 @@ def test_csv_without_an_end_of_the_last_line_or_with_empty_lines(expected, folde
 
 @pytest.mark.parametrize("piece", [2**20, 300])
 def test_several_csv_files(expected, piece, monkeypatch, folder) -> None:
-    monkeypatch.setattr(csv, "PIECE", piece)
+    monkeypatch.setattr(lines, "PIECE", piece)
     TABLE[:0].to_csv("rows0.csv", index=False)
     TABLE[:20].to_csv("rows1.csv", index=False)
     TABLE[20:][["late", *NAMES[::-1]]].to_csv("rows2.csv", index=False, sep=";")
@@ -180,7 +180,7 @@ def test_several_csv_files(expected, piece, monkeypatch, folder) -> None:
 
 @pytest.mark.parametrize("piece", [2**20, 300])
 def test_csv_has_the_types_of_a_table(piece, monkeypatch) -> None:
-    monkeypatch.setattr(csv, "PIECE", piece)
+    monkeypatch.setattr(lines, "PIECE", piece)
     tricky = REAL.assign(colour=["one, two", 'say "no"', None] * 20, day=REAL["day"].dt.date)
     tricky.to_csv("rows.csv", index=False)
     rows = open_rows("rows.csv", target="late")
@@ -193,11 +193,11 @@ def test_csv_has_the_types_of_a_table(piece, monkeypatch) -> None:
 
 
 def test_types_of_csv_are_those_of_several_places(monkeypatch, folder) -> None:
-    monkeypatch.setattr(csv, "PIECE", 40)
-    lines = [f"{i},,2008-01-01,x{i % 3},{i % 2}" for i in range(30)]
-    lines[15] = "0.5,,2008-01-01 06:00:00,5,1"
-    lines[-1] = "7,1.5,2008-01-01 06:00:00.25,6,1"
-    (folder / "rows.csv").write_text("\n".join(["a,b,c,d,late", *lines]))
+    monkeypatch.setattr(lines, "PIECE", 40)
+    rows = [f"{i},,2008-01-01,x{i % 3},{i % 2}" for i in range(30)]
+    rows[15] = "0.5,,2008-01-01 06:00:00,5,1"
+    rows[-1] = "7,1.5,2008-01-01 06:00:00.25,6,1"
+    (folder / "rows.csv").write_text("\n".join(["a,b,c,d,late", *rows]))
     fitted = model().fit("rows.csv", target="late")
     kinds = [("a", "number"), ("b", "number"), ("c", "time"), ("d", "text")]
     assert list(fitted.encoding_.kinds) == kinds

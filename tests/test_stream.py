@@ -19,7 +19,7 @@ from sepgp.data.array_source import ArraySource
 from sepgp.data.batches import Batching
 from sepgp.data.prefetch import prefetch
 from sepgp.data.prepared import ArrayData, StreamData, prepare
-from sepgp.data.rows import ArrayRows, Rows, TableRows, base, open_rows
+from sepgp.data.rows import ArrayRows, Rows, TableRows, base, lines, open_rows
 from sepgp.data.rows import csv as csv_rows
 from sepgp.data.rows.cached import CachedRows
 from sepgp.data.scaling import identity
@@ -104,7 +104,7 @@ def numbers(batches) -> np.ndarray:
 
 @EVERY_SOURCE
 def test_every_epoch_visits_every_row_once(source, monkeypatch) -> None:
-    monkeypatch.setattr(csv_rows, "PIECE", 1000)
+    monkeypatch.setattr(lines, "PIECE", 1000)
     source = opened(source())
     epoch = source.batches_per_epoch
     assert epoch == 8
@@ -282,7 +282,11 @@ def parsed(monkeypatch) -> list:
     """The pieces of CSV files that are parsed, each time that they are."""
     pieces, parse = [], csv_rows.CSVRows._parse
     monkeypatch.setattr(
-        csv_rows.CSVRows, "_parse", lambda *given: (pieces.append(given[1]), parse(*given))[1]
+        csv_rows.CSVRows,
+        "_parse",
+        lambda rows, piece, types: (
+            pieces.append(rows._pieces.index(piece)) or parse(rows, piece, types)
+        ),
     )
     return pieces
 
@@ -297,7 +301,7 @@ def test_rows_that_fit_are_parsed_once_after_their_types_are_found(
 
 
 def test_rows_that_do_not_fit_are_dropped_and_read_again(parsed, monkeypatch) -> None:
-    monkeypatch.setattr(csv_rows, "PIECE", 4000)
+    monkeypatch.setattr(lines, "PIECE", 4000)
     source = open_rows(csv(), "late")
     assert source.n_pieces == 4
     cached = CachedRows(source, N * 4 * 8 - 1)  # two features, label and weight

@@ -340,6 +340,11 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
             raise AttributeError("The rows of training had no names.")
         return np.array(names, dtype=object)
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
 
 def load(path: str | os.PathLike[str]) -> GPClassifier:
     """Read a model that `save` wrote. No code in the file is run, and everything is checked."""

@@ -27,7 +27,7 @@ Rows = Annotated[
     str,
     typer.Argument(
         metavar="DATA",
-        help="Parquet or CSV: a file, a folder, a pattern in quotes, or - for CSV from a pipe.",
+        help="Parquet, CSV, Feather or JSON lines: file, folder, pattern in quotes, or - for CSV.",
     ),
 ]
 Target = Annotated[

@@ -15,7 +15,7 @@ from sepgp.data.batches import MINIBATCH
 from sepgp.data.columns.texts import Choices
 from sepgp.data.identifiers import warn_of_identifiers
 from sepgp.data.prepared import ArrayData, Data, prepare, split
-from sepgp.data.rows import ArrayRows, Rows, TableRows, arrow, is_table, open_rows
+from sepgp.data.rows import ArrayRows, Rows, TableRows, arrow, in_memory, is_table, open_rows
 from sepgp.data.scaling import Floats
 from sepgp.data.schema import Schema, is_source, needs_encoding, read, schema_of
 from sepgp.errors import InvalidData, InvalidParameter
@@ -48,6 +48,7 @@ class Given(NamedTuple):
     def rows(self) -> Rows:
         """The rows with their labels, to be read block by block."""
         X, y, sample_weight, target, columns, *_ = self
+        X = in_memory(X)
         if is_source(X):
             if y is not None:
                 raise InvalidData(
@@ -106,6 +107,7 @@ def training_data(
 
     `known` is the schema of the model to go on from, if there is one.
     """
+    given = given._replace(X=in_memory(given.X))
     X = given.X
     measured: ArrayData | None = None
     data: Data
@@ -140,7 +142,7 @@ def block_data(
     have one of these classes only.
     """
     if known is None:
-        schema, rows = read(given.X, given.choices)
+        schema, rows = read(in_memory(given.X), given.choices)
     else:
         schema, rows = known, known.features(given.X)
     labels = _labels(given.y, len(rows))

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_array
 from sepgp.data import checks
 from sepgp.data.columns.texts import AS_FOUND, Choices
 from sepgp.data.encoding import Encoding, kind, numbers
-from sepgp.data.rows import Rows, arrow, is_table, open_rows
+from sepgp.data.rows import Rows, arrow, in_memory, is_table, open_rows
 from sepgp.data.summary import Summary
 from sepgp.errors import InvalidData
 
@@ -43,6 +43,7 @@ class Schema:
 
     def features(self, X: Any) -> NDArray[Any]:
         """The features of rows X, shape (n, d), not scaled; refuses rows of another schema."""
+        X = in_memory(X)
         if is_table(X) and self.encoding is not None:
             return self.encoding.encode(arrow(X))
         if self.encoding is not None and not self.encoding.plain:

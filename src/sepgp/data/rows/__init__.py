@@ -1,20 +1,25 @@
 """Where rows come from: `open_rows`, and one module for each kind of source."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from sepgp.data.rows.array import ArrayRows
 from sepgp.data.rows.base import Block, Rows, Wanted
 from sepgp.data.rows.csv import CSVRows
-from sepgp.data.rows.files import are_csv, find_files, keys_above
+from sepgp.data.rows.feather import FeatherRows
+from sepgp.data.rows.files import common_format, find_files, keys_above
 from sepgp.data.rows.function import CallableRows
+from sepgp.data.rows.json import JSONRows
 from sepgp.data.rows.parquet import ParquetRows
-from sepgp.data.rows.table import TableRows, arrow, is_table
+from sepgp.data.rows.table import TableRows, arrow, in_memory, is_table
 from sepgp.errors import InvalidData, InvalidParameter
 
 __all__ = ["ArrayRows", "Block", "CallableRows", "Rows", "TableRows"]
-__all__ += ["arrow", "is_table", "open_rows"]
+__all__ += ["arrow", "in_memory", "is_table", "open_rows"]
+
+Reader = Callable[[list[str], Wanted], Rows]
+READERS: dict[str, Reader] = {"CSV": CSVRows, "Feather": FeatherRows, "JSON lines": JSONRows}
 
 
 def open_rows(
@@ -28,9 +33,10 @@ def open_rows(
     Parameters
     ----------
     data : path, table, callable or Rows
-        A Parquet or CSV file, a folder of them (with hive partitions, `year=2008/`, as columns), a
-        pattern such as "flights/*.parquet", a table in memory (pandas, polars, pyarrow), or a
-        function that returns an iterator of blocks: see `CallableRows`.
+        A file of Parquet, CSV, Feather or JSON lines, a folder of them (of Parquet also with hive
+        partitions, `year=2008/`, as columns), a pattern such as "flights/*.parquet", a table in
+        memory (pandas, polars, pyarrow), or a function that returns an iterator of blocks: see
+        `CallableRows`.
     target : str, optional
         The column that holds the labels.
     columns : list of str, optional
@@ -38,7 +44,7 @@ def open_rows(
     weight : str, optional
         The column that holds the weights of the rows.
     """
-    wanted = Wanted(target, columns, weight)
+    data, wanted = in_memory(data), Wanted(target, columns, weight)
     if isinstance(data, Rows):
         if wanted != Wanted():
             raise InvalidParameter(
@@ -49,9 +55,10 @@ def open_rows(
     if isinstance(data, str | os.PathLike):
         path = os.fspath(data)
         files = find_files(path)
-        if are_csv(files, path):
-            return CSVRows(files, wanted)
-        return ParquetRows(files, wanted, keys_above(path))
+        form = common_format(files, path)
+        if form == "Parquet":
+            return ParquetRows(files, wanted, keys_above(path))
+        return READERS[form](files, wanted)
     if is_table(data):
         return TableRows(data, *wanted)
     if callable(data):

@@ -10,12 +10,20 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
+from sepgp.data.encoding import kind
 from sepgp.errors import InvalidData, reason
 
-PARQUET, CSV = (".parquet", ".pq"), (".csv", ".tsv")
+COMPRESSED = (".gz", ".zst", ".bz2")
+FORMATS = {
+    "Parquet": (".parquet", ".pq"),
+    "CSV": (".csv", ".tsv"),
+    "Feather": (".feather", ".arrow"),
+    "JSON lines": (".jsonl", ".ndjson"),
+}
+"""Endings of files that are read. Those of text may be followed by one of a compression."""
+READ = ", ".join(f"{name} ({', '.join(endings)})" for name, endings in FORMATS.items())
 NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
 """The value in the name of a folder whose rows have none."""
-COMPRESSED = (".gz", ".bz2", ".zip", ".xz", ".zst")
 
 
 def find_files(path: str) -> list[str]:
@@ -40,26 +48,44 @@ def _inside(folder: str) -> list[str]:
         for p in inside
         if not any(part.startswith((".", "_")) for part in p.relative_to(folder).parts)
     ]
-    for endings in (PARQUET, CSV):
-        if files := [p for p in visible if p.lower().endswith(endings)]:
+    for name in FORMATS:
+        if files := [p for p in visible if format_of(p) == name]:
             return files
     raise InvalidData(
-        f"The folder {folder!r} has no file that ends in {', '.join(PARQUET + CSV)}; "
+        f"The folder {folder!r} has no file that ends in "
+        f"{', '.join(ending for endings in FORMATS.values() for ending in endings)}; "
         "name a folder that has some."
     )
 
 
-def are_csv(files: Sequence[str], path: str) -> bool:
-    """Whether the files that a path stands for are CSV; they must be of one kind."""
-    for file in files:
-        if file.lower().endswith(COMPRESSED):
-            raise InvalidData(f"{file} is compressed; unpack it or convert it to Parquet.")
-    found = {file.lower().endswith(CSV) for file in files}
-    if len(found) > 1:
+def format_of(path: str) -> str | None:
+    """The format of a file, by the ending of its name; None if it is not read."""
+    path = path.lower()
+    for name, endings in FORMATS.items():
+        plain = path
+        if name in ("CSV", "JSON lines"):
+            for ending in COMPRESSED:
+                plain = plain.removesuffix(ending)
+        if plain.endswith(endings):
+            return name
+    return None
+
+
+def common_format(files: Sequence[str], path: str) -> str:
+    """The format of the files that a path stands for, which must have one."""
+    found = {format_of(file) for file in files}
+    if None in found:
+        file = next(file for file in files if format_of(file) is None)
         raise InvalidData(
-            f"{path!r} stands for CSV files and others; name those of one kind, as '*.csv' does."
+            f"{file} has a name that says no format that is read, which are {READ}, the texts also "
+            f"packed ({', '.join(COMPRESSED)}); convert or rename it."
         )
-    return found == {True}
+    if len(found) > 1:
+        some = " and ".join(sorted(str(name) for name in found))
+        raise InvalidData(
+            f"{path!r} stands for files of {some}; name those of one kind, as '*.csv' does."
+        )
+    return str(found.pop())
 
 
 def path_keys(files: Sequence[str]) -> dict[str, pa.Array]:
@@ -100,6 +126,26 @@ def same_columns(path: str, names: Sequence[str], first: str, expected: Sequence
         if name not in names:
             fault = f"{path} has no column {name!r}, which {first} has"
             raise InvalidData(f"{fault}; give all files the same columns.")
+
+
+def same_kinds(
+    path: str, schema: pa.Schema, first: str, expected: pa.Schema, target: str | None
+) -> None:
+    """Refuse a file whose columns differ from those of the first file.
+
+    Labels may be anything, and are compared when they are read.
+    """
+    same_columns(path, schema.names, first, expected.names)
+    for field in expected:
+        found = schema.field(field.name).type
+        if field.name == target:
+            continue
+        kinds = {kind(found, field.name), kind(field.type, field.name), "null"}
+        if len(kinds) > 2:
+            raise InvalidData(
+                f"{path} has {found} in column {field.name!r}, where {first} has {field.type}; "
+                "give all files the same types."
+            )
 
 
 @contextmanager

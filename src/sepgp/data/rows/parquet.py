@@ -9,9 +9,8 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sepgp.data.encoding import kind
 from sepgp.data.rows.base import BLOCK, Block, Rows, Wanted, cut_blocks
-from sepgp.data.rows.files import name_of, path_keys, reading, same_columns
+from sepgp.data.rows.files import name_of, path_keys, reading, same_kinds
 from sepgp.data.rows.table import without_views
 from sepgp.errors import InvalidData
 
@@ -56,7 +55,7 @@ class ParquetRows(Rows):
             with reading(path):
                 metadata = pq.read_metadata(path)
                 found = metadata.schema.to_arrow_schema()
-                _same_kinds(path, found, files[0], stored, wanted.target)
+                same_kinds(path, found, files[0], stored, wanted.target)
             chosen = {name: keys[name][number] for name in self._columns.all if name in keys}
             for group in range(metadata.num_row_groups):
                 if metadata.row_group(group).num_rows:
@@ -90,23 +89,3 @@ def _footer(path: str) -> pq.FileMetaData:
 @functools.lru_cache(maxsize=8)
 def _read_footer(path: str, changed: int, size: int) -> pq.FileMetaData:
     return pq.read_metadata(path)
-
-
-def _same_kinds(
-    path: str, schema: pa.Schema, first: str, expected: pa.Schema, target: str | None
-) -> None:
-    """Refuse a file whose columns differ from those of the first file.
-
-    Labels may be anything, and are compared when they are read.
-    """
-    same_columns(path, schema.names, first, expected.names)
-    for field in expected:
-        found = schema.field(field.name).type
-        if field.name == target:
-            continue
-        kinds = {kind(found, field.name), kind(field.type, field.name), "null"}
-        if len(kinds) > 2:
-            raise InvalidData(
-                f"{path} has {found} in column {field.name!r}, where {first} has {field.type}; "
-                "give all files the same types."
-            )

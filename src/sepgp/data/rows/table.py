@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 from sepgp.data import checks
 from sepgp.data.rows.base import Block, RowsInMemory, Wanted
@@ -39,6 +40,13 @@ class TableRows(RowsInMemory):
     def _block(self, part: slice) -> Block:
         y, weight = (None if array is None else array[part] for array in self._beside)
         return self._columns.block(self._table[part], self.name).beside(y, weight, self.name)
+
+
+def in_memory(data: Any) -> Any:
+    """A lazy frame of polars as the frame it stands for, and a sparse matrix as a dense one."""
+    if hasattr(data, "collect") and hasattr(data, "collect_schema"):
+        return data.collect()
+    return data.toarray() if issparse(data) else data
 
 
 def is_table(data: Any) -> bool:

@@ -1,0 +1,192 @@
+"""Files of every format that is read, however packed and encoded, and frames of other libraries."""
+
+import bz2
+import gzip
+import json
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.feather
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from quick import assert_one_sentence
+from scipy import sparse
+from sources import REAL, TABLE, X, Y, assert_same, model
+
+from sepgp import InvalidData
+from sepgp.data import open_rows
+from sepgp.data.rows import lines
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def written(name: str, content: bytes) -> str:
+    with open(name, "wb") as file:
+        file.write(content)
+    return name
+
+
+def jsonl(table: pd.DataFrame) -> bytes:
+    rows = json.loads(table.to_json(orient="records", date_format="iso"))
+    return "\n".join(json.dumps(row) for row in rows).encode()
+
+
+def zst(content: bytes) -> bytes:
+    with pa.output_stream("rows.tmp", compression="zstd") as file:
+        file.write(content)
+    with open("rows.tmp", "rb") as file:
+        return file.read()
+
+
+CSV = TABLE.to_csv(index=False)
+FILES = {
+    "gzip": lambda: written("rows.csv.gz", gzip.compress(CSV.encode())),
+    "zstandard": lambda: written("rows.csv.zst", zst(CSV.encode())),
+    "bzip2": lambda: written("rows.tsv.bz2", bz2.compress(CSV.replace(",", "\t").encode())),
+    "UTF-16": lambda: written("rows.csv", CSV.encode("utf-16")),
+    "UTF-16, big end first": lambda: written("rows.csv", b"\xfe\xff" + CSV.encode("utf-16-be")),
+    "packed UTF-16": lambda: written("rows.csv.gz", gzip.compress(CSV.encode("utf-16"))),
+    "Feather": lambda: pyarrow.feather.write_feather(TABLE, "rows.feather") or "rows.feather",
+    "JSON lines": lambda: written("rows.jsonl", jsonl(TABLE)),
+    "packed JSON lines": lambda: written("rows.ndjson.gz", gzip.compress(jsonl(TABLE))),
+}
+
+
+@pytest.mark.parametrize("piece", [2**20, 100])
+@pytest.mark.parametrize("file", FILES.values(), ids=FILES)
+def test_files(file, piece, monkeypatch) -> None:
+    monkeypatch.setattr(lines, "PIECE", piece)
+    path, expected = file(), model().fit(X, Y)
+    fitted = model().fit(path, target="late")
+    if "json" in path or "nd" in path:  # ten digits
+        assert_allclose(fitted.inducing_points_, expected.inducing_points_, rtol=1e-6)
+    else:
+        assert_same(fitted, expected)
+    read = np.concatenate(list(fitted.predict_proba(path)))
+    assert_allclose(read, expected.predict_proba(X), atol=1e-6)
+
+
+@pytest.mark.parametrize("form", ["feather", "jsonl"])
+def test_a_real_table(form) -> None:
+    path = f"rows.{form}"
+    if form == "feather":
+        pyarrow.feather.write_feather(REAL, path)
+    else:
+        written(path, jsonl(REAL))
+    fitted, expected = model().fit(path, target="late"), model().fit(REAL, target="late")
+    assert fitted.encoding_.kinds == expected.encoding_.kinds
+    assert_allclose(fitted.predict_proba(REAL), expected.predict_proba(REAL), atol=1e-6)
+
+
+def test_several_files_of_feather(monkeypatch) -> None:
+    for i, part in enumerate((TABLE[:20], TABLE[20:])):
+        pyarrow.feather.write_feather(part, f"{i}.feather", chunksize=7)
+    assert open_rows(".", "late").n_pieces == 9
+    assert_same(model().fit(".", target="late"), model().fit(X, Y))
+    pyarrow.feather.write_feather(TABLE.assign(size="big"), "2.feather")
+    with pytest.raises(InvalidData, match=r"2.feather has .*string in column 'size'") as caught:
+        open_rows(".", "late")
+    assert_one_sentence(str(caught.value))
+
+
+def test_a_name_that_comes_late_in_json_lines_is_missing_before(monkeypatch) -> None:
+    monkeypatch.setattr(lines, "PIECE", 200)
+    rows = [{"a": i / 7, "late": i % 2} | ({"b": i} if i > 50 else {}) for i in range(60)]
+    written("rows.jsonl", "\n".join(map(json.dumps, rows)).encode())
+    fitted = model().fit("rows.jsonl", target="late")
+    assert fitted.encoding_.features == ("a", "b", "b is missing")
+
+
+@pytest.mark.parametrize("piece", [2**20, 40, 200])
+def test_line_breaks_in_quotes(piece, monkeypatch) -> None:
+    monkeypatch.setattr(lines, "PIECE", piece)
+    notes = ["one\nline", 'two "quotes"\n\n', "plain"] * 20
+    table = TABLE.assign(note=notes)[["note", *TABLE]]
+    table.to_csv("rows.csv", index=False)
+    rows = open_rows("rows.csv", "late")
+    assert_array_equal(np.concatenate([block.y for block in rows.blocks()]), Y)
+    read = [text for block in rows.blocks() for text in block.X["note"].to_pylist()]
+    assert read == notes
+    fitted = model().fit(rows)
+    assert set(fitted.encoding_.encoders[0].levels) == set(notes)
+
+
+def test_a_sign_for_inches_is_no_quote(monkeypatch) -> None:
+    monkeypatch.setattr(lines, "PIECE", 100)
+    table = TABLE.assign(pipe=['5" pipe' if i == 7 else "rod" for i in range(60)])
+    text = table.to_csv(index=False, quoting=3, escapechar="\\").replace("\\", "")
+    written("rows.csv", text.encode())
+    rows = open_rows("rows.csv", "late")
+    assert_array_equal(np.concatenate([block.y for block in rows.blocks()]), Y)
+
+
+@pytest.mark.parametrize("place", [0, 59])
+def test_latin_1_is_read_with_a_warning(place) -> None:
+    words = ["plain"] * 60
+    words[place] = "café"
+    TABLE.assign(word=words).to_csv("rows.csv", index=False, encoding="latin-1")
+    match = r"rows.csv is not in UTF-8 and is read as Latin-1 \(cp1252\); if"
+    with pytest.warns(UserWarning, match=match) as caught:
+        fitted = model().fit("rows.csv", target="late")
+    assert_one_sentence(str(caught[0].message))
+    assert set(fitted.encoding_.encoders[-1].levels) == {"café", "plain"}
+
+
+def test_what_was_made_of_a_file_is_removed(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    rows = open_rows(FILES["gzip"](), "late")
+    assert len(list(tmp_path.glob("sepgp-*/*"))) == 1
+    assert rows.name == "rows.csv.gz"
+    del rows
+    assert not list(tmp_path.glob("sepgp-*"))
+
+
+# --- frames and matrices ------------------------------------------------------------------------
+
+
+class Lazy:
+    """What a lazy frame of polars has in common with it; looking at it costs time there."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self._table = table
+
+    def collect(self) -> pa.Table:
+        return self._table
+
+    def collect_schema(self) -> pa.Schema:
+        return self._table.schema
+
+    @property
+    def columns(self) -> None:
+        raise AssertionError("resolving the columns of a lazy frame is costly")
+
+
+def test_lazy_frames() -> None:
+    lazy = Lazy(pa.Table.from_pandas(TABLE))
+    fitted, expected = model().fit(lazy, target="late"), model().fit(X, Y)
+    assert_same(fitted, expected)
+    assert_array_equal(fitted.predict_proba(lazy), expected.predict_proba(X))
+    assert_same(model().fit(open_rows(lazy, "late")), expected)
+    model().partial_fit(lazy, target="late")
+
+
+@pytest.mark.parametrize("form", [sparse.csr_matrix, sparse.csc_array, sparse.coo_array])
+def test_sparse_matrices(form) -> None:
+    dense = np.where(np.abs(X) > 1, X, 0.0)
+    fitted, expected = model().fit(form(dense), Y), model().fit(dense, Y)
+    assert_same(fitted, expected)
+    assert_array_equal(fitted.predict_proba(form(dense)), expected.predict_proba(dense))
+    assert_same(model().partial_fit(form(dense), Y), model().partial_fit(dense, Y))
+
+
+def test_numbers_and_text_in_one_column_of_pandas() -> None:
+    mixed = TABLE.assign(size=[*X[:55, 2], *["?", "large", None, 3, True]])
+    with pytest.warns(UserWarning, match=r"is read as numbers, .* such as 'large' in row 57; they"):
+        fitted = model().fit(mixed, target="late")
+    assert dict(fitted.encoding_.kinds)["size"] == "number"
+    assert np.isfinite(fitted.predict_proba(mixed)).all()
