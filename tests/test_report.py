@@ -505,7 +505,7 @@ def test_command(files):
         ("none.sepgp", "data.csv", "bought", "r.html", "none.sepgp cannot be read"),
         ("data.csv", "data.csv", "bought", "r.html", "damaged or was not written by sepgp"),
         ("model.sepgp", "none.csv", "bought", "r.html", "none.csv"),
-        ("model.sepgp", "model.sepgp", "bought", "r.html", "model.sepgp has a name that says no format"),
+        ("model.sepgp", "model.sepgp", "bought", "r.html", "has a name that says no format"),
         ("model.sepgp", "data.csv", "sold", "r.html", "has no column 'sold'"),
         ("model.sepgp", "data.csv", "age", "r.html", "learned from"),
         ("model.sepgp", "data.csv", "bought", "no/r.html", "make it first"),
