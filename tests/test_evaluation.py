@@ -14,6 +14,7 @@ from sepgp.evaluation.metrics import metrics
 from sepgp.evaluation.tally import Tally
 from sepgp.evaluation.two_classes import BINS
 from sepgp.evaluation.uncertainty import class_probabilities, uncertainty
+from sepgp.likelihoods import Multinomial
 
 
 @pytest.fixture(scope="module", params=[(3, False), (10, True), (26, False)], ids=str)
@@ -161,7 +162,7 @@ def test_a_class_without_rows_has_no_recall():
 
 @pytest.mark.parametrize(("n_classes", "spread"), [(3, 1.0), (3, 6.0), (10, 2.0), (26, 0.0)])
 def test_class_probabilities_by_a_fine_rule(n_classes, spread):
-    """And by hand for two classes, where the difference of two noises is standard normal."""
+    """By the engine too, and by hand for two classes: the difference of noises is N(0, 1)."""
     f = spread * np.random.default_rng(0).normal(size=(20, n_classes))
     g = np.linspace(-30, 40, 4001)[:, None, None]
     z = np.sqrt(2) * (g - f)
@@ -171,6 +172,8 @@ def test_class_probabilities_by_a_fine_rule(n_classes, spread):
     expected = density.sum(0) * np.sqrt(2) * (g[1, 0, 0] - g[0, 0, 0])
     assert_allclose(expected.sum(1), 1)
     assert_allclose(class_probabilities(torch.as_tensor(f)), expected, atol=1e-5)
+    engine = Multinomial(n_classes).probabilities(f, np.zeros_like(f))
+    assert_allclose(engine, expected, atol=1e-6)
     two = class_probabilities(torch.as_tensor(f[:, :2])).numpy()
     assert_allclose(two[:, 1], ndtr(f[:, 1] - f[:, 0]), atol=1e-5)
 

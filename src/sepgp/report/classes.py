@@ -17,7 +17,7 @@ from sepgp.report.dependence import Curve
 from sepgp.report.figures import level, value_ticks
 from sepgp.report.svg import Pair, Plot, shares, shortened, ticks
 
-STACKED = 8
+STACKED = 10
 """Classes that a stack tells apart; the others are one part."""
 LISTED = 30
 """Classes that figures show, at most."""

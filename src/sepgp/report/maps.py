@@ -44,7 +44,7 @@ def round_ends(amount: Floats) -> Pair:
 
 
 def classes(found: Map, tags: list[str], X: Rows, codes: NDArray[Any]) -> Plot:
-    """The most probable class at every place, paler where it is less probable.
+    """The most probable class at every place, fainter where it is less probable.
 
     Regions have borders and the tags of their classes, and rows are the tags of theirs.
     """
@@ -95,6 +95,7 @@ def _filled(found: Map, styles: list[list[str]]) -> Plot:
     if x.kind == "text":
         for i, value in enumerate(found.xs):
             plot.text(plot.px(i) + 4, plot.bottom + 10, level(x, value), anchor="end", turn=-40)
+    plot.box(plot.x, plot.y, "paper")  # hides the lines of the axes behind faint colours
     for row, band in zip(styles, pairwise(y_edges), strict=True):
         changes = [i for i in range(1, len(row)) if row[i] != row[i - 1]]
         for begin, end in pairwise([0, *changes, len(row)]):
