@@ -11,8 +11,10 @@ from sepgp.cli.main import app
 PAGE = Path(__file__).with_name("commands.md")
 HEAD = """# Commands
 
-Every command and option, as `--help` has them. A mistake ends a command with one sentence and \
-exit code 1; see [Troubleshooting](how-to/troubleshooting.md).
+Every command and option, as `--help` has them. A mistake in what a command is given ends it with \
+one sentence and exit code 1, see [Troubleshooting](how-to/troubleshooting.md); one in how it is \
+written, such as an unknown option, with exit code 2. Ctrl-C ends a command with exit code 130, \
+SIGTERM with 143, and a pipe whose reader has had enough with 141.
 """
 
 

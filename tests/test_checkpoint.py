@@ -120,6 +120,24 @@ def test_a_finished_run_is_not_trained_again(tmp_path) -> None:
     assert_array_equal(second.predict_proba(X), first.predict_proba(X))
 
 
+@pytest.mark.parametrize("finished", [False, True])
+@pytest.mark.parametrize("more", [{"max_iter": 50}, {"max_iter": None, "time_budget": 2.0}])
+def test_a_run_goes_on_with_more_steps_or_time(more, finished, tmp_path) -> None:
+    setting = {"checkpoint": tmp_path / "run.ckpt"}
+    stop = None if finished else [lambda record: record.iteration == 8]
+    before = quick(**setting, callbacks=stop).fit(X, Y)
+    steps = []
+    after = quick(**(setting | more), callbacks=[steps.append]).fit(X, Y)
+    first = 20 if finished else 8
+    assert steps[0].iteration == first + 1
+    if "time_budget" not in more:
+        assert after.n_iter_ == 50
+    assert after.n_iter_ > before.n_iter_
+    assert_array_equal(
+        after.history_["log_evidence"][:first], before.history_["log_evidence"][:first]
+    )
+
+
 def network(scale: float) -> FeatureMap:
     linear = torch.nn.Linear(2, 2)
     with torch.no_grad():
@@ -206,7 +224,6 @@ OTHER = {
     "inducing points": ({"n_inducing": 9}, X, Y, "with n_inducing=10, not 9; use the same"),
     "method": ({"method": "ep"}, X, Y, "with method='sep', not 'ep'"),
     "seed": ({"random_state": 1}, X, Y, "with random_state=0, not 1"),
-    "steps": ({"max_iter": 50}, X, Y, "with max_iter=20, not 50"),
 }
 
 

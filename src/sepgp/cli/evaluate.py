@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sepgp.cli.options import Model, Rows, Target, Weight, label_column, readable
+from sepgp.cli.options import Model, Rows, Target, Weight, label_column, load_model, readable
 
 if TYPE_CHECKING:
     from sepgp.evaluation.metrics import Estimate
@@ -41,11 +41,10 @@ def evaluate(
     sepgp evaluate loans.sepgp new-loans.csv
     sepgp evaluate loans.sepgp new-loans.csv --json | jq .nll.value
     """
-    from sepgp.classifier import load
     from sepgp.data.rows import open_rows
 
-    fitted = load(model).model_
     with readable(data) as path:
+        fitted = load_model(model).model_
         rows = open_rows(path, label_column(fitted, target), fitted.schema.names, weight)
         show(fitted, rows, json, quiet=False)
 

@@ -73,7 +73,7 @@ def _warn(message: Warning | str, *_: Any, **__: Any) -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; a mistake of the user ends it with one sentence and exit code 1."""
     try:
-        with warnings.catch_warnings(), signals.handled(signals.end, signal.SIGTERM):
+        with warnings.catch_warnings(), signals.handled(signals.end, signal.SIGTERM, signal.SIGINT):
             warnings.showwarning = _warn
             try:
                 app(arguments, prog_name="sepgp")

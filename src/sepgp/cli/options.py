@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sepgp.errors import InvalidParameter
+from sepgp.errors import InvalidData, InvalidParameter, reason
 
 if TYPE_CHECKING:
+    from sepgp.classifier import GPClassifier
     from sepgp.model import Model as Fitted
 
 TABLES = (".csv", ".tsv", ".parquet", ".pq", ".feather", ".arrow", ".json", ".jsonl", ".gz", ".zst")
@@ -22,7 +23,23 @@ DOCUMENTS = (".html", ".htm", ".pdf", ".txt", ".md", ".xls", ".xlsx", ".ods", ".
 """Endings of files that are no models."""
 
 Data = Annotated[Path | None, typer.Option(help="Folder with the data sets; else SEPGP_DATA.")]
-Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A file that sepgp train wrote.")]
+
+
+def _readable_model(path: Path) -> Path:
+    """Refuse a file that is not there, before libraries that take seconds are imported."""
+    try:
+        path.open("rb").close()
+    except OSError as error:
+        raise InvalidData(f"{path} cannot be read ({reason(error)}); check the path.") from None
+    return path
+
+
+Model = Annotated[
+    Path,
+    typer.Argument(
+        metavar="MODEL", help="A file that sepgp train wrote.", callback=_readable_model
+    ),
+]
 Rows = Annotated[
     str,
     typer.Argument(
@@ -41,8 +58,14 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but the 
 
 @contextmanager
 def readable(data: str) -> Iterator[str]:
-    """The path of the data; for "-", of a file that holds what comes from standard input."""
+    """The path of the data; for "-", of a file that holds what comes from standard input.
+
+    A path that leads nowhere is refused here, before libraries that take seconds are imported.
+    """
     if data != "-":
+        from sepgp.data.rows.files import find_files
+
+        find_files(data)
         yield data
         return
     with tempfile.TemporaryDirectory() as folder:
@@ -50,6 +73,13 @@ def readable(data: str) -> Iterator[str]:
         with open(path, "wb") as file:
             shutil.copyfileobj(sys.stdin.buffer, file)
         yield str(path)
+
+
+def load_model(path: Path) -> "GPClassifier":
+    """The classifier in a file."""
+    from sepgp.classifier import load
+
+    return load(path)
 
 
 def label_column(model: "Fitted", given: str | None) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sepgp.cli.options import Model, Rows, check_out, readable
+from sepgp.cli.options import Model, Rows, check_out, load_model, readable
 from sepgp.errors import InvalidParameter
 
 if TYPE_CHECKING:
@@ -38,18 +38,17 @@ def predict(
     sepgp predict loans.sepgp new-loans.csv --keep loan_id --out predictions.csv
     cat new-loans.csv | sepgp predict loans.sepgp - --out - | head
     """
-    from sepgp.classifier import load
-
     kept = keep or []
     if out != "-":
         check_out(Path(out), model, data, endings=(".csv", ".parquet", ".pq"))
-    fitted = load(model).model_
-    for name in kept:
-        if name in _columns(fitted) or kept.count(name) > 1:
-            raise InvalidParameter(
-                f"--keep={name} would be a second column of this name; leave it out or rename it."
-            )
     with readable(data) as path:
+        fitted = load_model(model).model_
+        for name in kept:
+            if name in _columns(fitted) or kept.count(name) > 1:
+                raise InvalidParameter(
+                    f"--keep={name} would be a second column of this name; leave it out or rename "
+                    "it."
+                )
         n_rows = _write(_tables(fitted, path, kept), out)
     if out != "-":
         labels = fitted.classes.tolist()

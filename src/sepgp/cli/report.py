@@ -5,7 +5,16 @@ from typing import Annotated
 
 import typer
 
-from sepgp.cli.options import Model, Rows, Target, Weight, check_out, label_column, readable
+from sepgp.cli.options import (
+    Model,
+    Rows,
+    Target,
+    Weight,
+    check_out,
+    label_column,
+    load_model,
+    readable,
+)
 
 Page = Annotated[Path, typer.Option(metavar="FILE", help="The page to write.")]
 
@@ -25,14 +34,13 @@ def report(
     """
     from rich.console import Console
 
-    from sepgp.classifier import load
-    from sepgp.report import write
-
     check_out(out, model, data, endings=(".html", ".htm"))
-    fitted = load(model)
-    columns = {"target": label_column(fitted.model_, target), "sample_weight": weight}
     title = f"Report on {model.name}"
     with readable(data) as path, Console(stderr=True).status("Reading rows ...") as status:
+        fitted = load_model(model)
+        columns = {"target": label_column(fitted.model_, target), "sample_weight": weight}
+        from sepgp.report import write
+
         progress = lambda n: status.update(f"{n:,} rows read ...")  # noqa: E731
         write(fitted, path, path=out, title=title, progress=progress, **columns)
     typer.echo(out)

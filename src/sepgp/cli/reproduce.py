@@ -1,6 +1,7 @@
 """`sepgp reproduce`: the experiments of the paper."""
 
 import os
+import signal
 from contextlib import closing, suppress
 from importlib import import_module
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from sepgp.cli import signals
 from sepgp.cli.options import Data, same
 from sepgp.errors import InvalidParameter
 
@@ -63,7 +65,8 @@ def _reproduce(name: str, data: Path | None, out: Path, jobs: int | None, quick:
     if done:
         console.print(f"{len(done)} of {len(grid)} cells are finished already; going on.")
     try:
-        _run(console, grid, done, folder, data, jobs or os.cpu_count() or 1)
+        with signals.handled(signal.default_int_handler, signal.SIGINT):
+            _run(console, grid, done, folder, data, jobs or os.cpu_count() or 1)
     except KeyboardInterrupt:
         kept = len(cells.finished(grid, folder))
         console.print(

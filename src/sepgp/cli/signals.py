@@ -1,6 +1,7 @@
 """Signals that ask a command to end: SIGINT, which is Ctrl-C, and SIGTERM."""
 
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -18,6 +19,7 @@ def code(number: int) -> int:
 
 def end(number: int, frame: FrameType | None) -> None:
     """End the command now; files that are half written are removed on the way out."""
+    print("Stopped.", file=sys.stderr)
     raise SystemExit(code(number))
 
 
@@ -33,15 +35,20 @@ def handled(handler: Callable[[int, FrameType | None], None], *numbers: int) -> 
 
 
 @contextmanager
-def stoppable(model: "GPClassifier", at_first_step: Callable[[], None]) -> Iterator[list[int]]:
+def stoppable(
+    model: "GPClassifier", at_first_step: Callable[[], None], too_early: Callable[[], None]
+) -> Iterator[list[int]]:
     """Let a signal end training after the step under way; the list then has its number.
 
-    Before the first step there is nothing to keep: a signal ends the command, as a second one does.
+    Before the first step there is nothing to keep: after `too_early` a signal ends the command, as
+    a second one does.
     """
     stopped: list[int] = []
     begun = False
 
     def stop(number: int, frame: FrameType | None) -> None:
+        if not begun:
+            too_early()
         if stopped or not begun:
             end(number, frame)
         stopped.append(number)

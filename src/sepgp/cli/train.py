@@ -1,6 +1,5 @@
 """`sepgp train` and `sepgp update`: learning from files."""
 
-import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -75,34 +74,34 @@ def train(
     sepgp train loans.csv --target defaulted --out loans.sepgp --resume
     sepgp train "flights/*.parquet" --target late --time-budget 600 --validation 0.05
     """
-    from sepgp.classifier import GPClassifier
-    from sepgp.inference.method import METHODS
-    from sepgp.training.memory import keep_freed_memory
-
     options.check_out(out, data)
-    keep_freed_memory()
-    if checkpoint is None and (resume or method not in METHODS or not METHODS[method].per_row):
-        checkpoint = Path(f"{out}.ckpt")
-    if checkpoint is not None:
-        options.refuse_inputs("--checkpoint", checkpoint, data, out)
-        _check(checkpoint, resume)
-    model = GPClassifier(
-        method=method,
-        n_inducing=inducing,
-        kernel=kernel,
-        batch_size=batch_size,
-        max_iter=steps,
-        time_budget=time_budget,
-        class_weight="balanced" if balanced else None,
-        validation_fraction=validation,
-        early_stopping=early_stopping,
-        checkpoint=checkpoint,
-        random_state=seed,
-        verbose=not quiet,
-    )
+    reading = {"read": columns_.choices(read), "dayfirst": dayfirst}
     with readable(data) as path:
         rows = _open(path, target, columns, drop, weight)
-        _train(model, rows, out, quiet, read=columns_.choices(read), dayfirst=dayfirst)
+        model = _classifier(
+            method=method,
+            n_inducing=inducing,
+            kernel=kernel,
+            batch_size=batch_size,
+            max_iter=steps,
+            time_budget=time_budget,
+            class_weight="balanced" if balanced else None,
+            validation_fraction=validation,
+            early_stopping=early_stopping,
+            checkpoint=_checkpoint(checkpoint, out, data, method, resume),
+            random_state=seed,
+            verbose=not quiet,
+        )
+        _train(model, rows, out, quiet, **reading)
+
+
+def _classifier(**parameters: Any) -> "GPClassifier":
+    """A classifier, in a process that does little else."""
+    from sepgp.classifier import GPClassifier
+    from sepgp.training.memory import keep_freed_memory
+
+    keep_freed_memory()
+    return GPClassifier(**parameters)
 
 
 def _train(model: "GPClassifier", rows: Any, out: Path, quiet: bool, **reading: Any) -> None:
@@ -114,9 +113,17 @@ def _train(model: "GPClassifier", rows: Any, out: Path, quiet: bool, **reading: 
     from sepgp.data.split import SplitRows
 
     checkpoint = None if model.checkpoint is None else Path(model.checkpoint)
+    going_on = checkpoint is not None and checkpoint.exists()
+
+    def too_early() -> None:
+        status.stop()
+        typer.echo("No step was made, and no model was written.", err=True)
+        if checkpoint is not None and not going_on:
+            checkpoint.unlink(missing_ok=True)
+
     with (
         Console(stderr=True, quiet=quiet).status(f"Reading {escape(rows.name)} ...") as status,
-        signals.stoppable(model, at_first_step=status.stop) as stopped,
+        signals.stoppable(model, status.stop, too_early) as stopped,
     ):
         fitted = model.fit(rows, **reading).model_
     model.save(out)
@@ -127,12 +134,12 @@ def _train(model: "GPClassifier", rows: Any, out: Path, quiet: bool, **reading: 
         Console(stderr=True).print(columns_.table(fitted.schema))
         if stopped:
             typer.echo(_how_to_go_on(fitted, checkpoint), err=True)
-    if model.validation_fraction and signal.SIGTERM not in stopped:
+    if stopped:  # whoever stops a command wants it to end
+        raise typer.Exit(signals.code(stopped[0]))
+    if model.validation_fraction:
         held_out = SplitRows(rows, model.validation_fraction, fitted.seed, held_out=True)
         chose = "" if fitted.best_iteration == fitted.iteration else ", which chose the step"
         show(fitted, held_out, json=False, quiet=quiet, kind="held-out rows", about=chose)
-    if stopped:
-        raise typer.Exit(signals.code(stopped[0]))
 
 
 def update(
@@ -148,16 +155,14 @@ def update(
     \b
     sepgp update flights.sepgp today.parquet
     """
-    from sepgp.classifier import load
-
     if out is None:
         options.refuse_inputs("MODEL", model, data)
     else:
         options.check_out(out, data)
-    fitted = load(model)
-    before = fitted.model_.n_seen
-    fitted.set_params(forgetting=forgetting, random_state=0)
     with readable(data) as path:
+        fitted = options.load_model(model)
+        before = fitted.model_.n_seen
+        fitted.set_params(forgetting=forgetting, random_state=0)
         fitted.partial_fit(path, target=options.label_column(fitted.model_, target))
     fitted.save(out or model)
     if not quiet:
@@ -182,16 +187,25 @@ def _how_to_go_on(model: "Fitted", checkpoint: Path | None) -> str:
     return f"Stopped at step {model.iteration}; {how}."
 
 
-def _check(checkpoint: Path, resume: bool) -> None:
-    """Refuse to go on from nothing, and to begin anew where a run was not finished."""
-    from sepgp.training.checkpoint import Checkpoint
+def _checkpoint(
+    checkpoint: Path | None, out: Path, data: str, method: str, resume: bool
+) -> Path | None:
+    """The file for progress; refuse to go on from nothing, and to begin where a run was left."""
+    if checkpoint is None and not resume:
+        from sepgp.inference.method import METHODS
 
+        if method in METHODS and METHODS[method].per_row:
+            return None
+    checkpoint = checkpoint or Path(f"{out}.ckpt")
+    options.refuse_inputs("--checkpoint", checkpoint, data, out)
     if checkpoint.exists() == resume:
-        return
+        return checkpoint
     if resume:
         raise InvalidParameter(
             f"There is no checkpoint {checkpoint} to go on from; leave out --resume to begin anew."
         )
+    from sepgp.training.checkpoint import Checkpoint
+
     Checkpoint(checkpoint, every=0)  # which refuses a file of another kind
     raise InvalidParameter(
         f"{checkpoint} holds a run that was not finished; add --resume to go on with it, or remove "

@@ -22,6 +22,10 @@ Identity = dict[str, tuple[str, str]]
 """What tells a run from others: by name, a value as people read it, and its digest."""
 
 
+LIMITS = ("max_iter", "time_budget", "tol", "early_stopping")
+"""Settings that say when a run ends: with others of these it is the same run, and goes on."""
+
+
 def identity(**values: Any) -> Identity:
     """The identity of a run with these values: by what they are, not by how they print."""
     return {name: (repr(value), joblib.hash(_plain(value))) for name, value in values.items()}
@@ -54,7 +58,7 @@ class Checkpoint:
 
     It holds the state of training, the best model so far, the history, the seed and thereby the
     position in the data, and what identifies the run: the rows and the settings. A run with
-    another identity is refused.
+    another identity is refused; one with other limits goes on, even if it was finished.
 
     Parameters
     ----------
@@ -121,6 +125,9 @@ class Checkpoint:
         for name, (text, digest) in identity.items():
             other, other_digest = known.get(name, (None, None))
             if other_digest == digest:
+                continue
+            if name in LIMITS:
+                self._header["finished"] = False
                 continue
             if name == "data":
                 raise InvalidParameter(
