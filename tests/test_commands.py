@@ -75,10 +75,55 @@ def test_predictions_are_those_of_the_library(folder) -> None:
     model = sepgp.load(folder / "m.sepgp")
     (expected,) = model.predict_proba(folder / "new.csv")
     for table in (pq.read_table(folder / "p.parquet").to_pandas(), pd.read_csv(folder / "p.csv")):
-        assert list(table) == ["probability", "label", "mean", "sd"]
-        assert_allclose(table["probability"], expected[:, 1], rtol=1e-12)
+        assert list(table) == ["probability_yes", "label", "mean", "sd"]
+        assert_allclose(table["probability_yes"], expected[:, 1], rtol=1e-12)
         assert_array_equal(table["label"], model.classes_[expected.argmax(1)])
     assert not list(folder.glob(".*.tmp"))
+
+
+def test_the_probability_of_the_positive_label_is_told(folder, tmp_path) -> None:
+    done = run(*train(folder, tmp_path, "--positive", "no", "--steps", 5))
+    assert done.returncode == 0, done.stderr
+    model, out = sepgp.load(tmp_path / "m.sepgp"), tmp_path / "p.csv"
+    assert model.classes_.tolist() == ["no", "yes"]
+    (expected,) = model.predict_proba(folder / "new.csv")
+    ((mean, _),) = model.predict_latent(folder / "new.csv")
+    assert run("predict", tmp_path / "m.sepgp", folder / "new.csv", "--out", out).returncode == 0
+    table = pd.read_csv(out)
+    assert list(table) == ["probability_no", "label", "mean", "sd"]
+    assert_allclose(table["probability_no"], expected[:, 0], rtol=1e-9)
+    assert_allclose(table["mean"], -mean, rtol=1e-9)
+    assert_array_equal(table["label"], model.classes_[expected.argmax(1)])
+    page = tmp_path / "report.html"
+    assert run("report", tmp_path / "m.sepgp", folder / "loans.csv", "--out", page).returncode == 0
+    assert model.model_.about("no").classes.tolist() == ["yes", "no"]
+    refused = run(*train(folder, tmp_path, "--positive", "maybe", "--steps", 5))
+    assert_one_line(refused, "--positive='maybe' is not among the classes ['no', 'yes']")
+
+
+def test_a_class_of_numbers_is_chosen_by_its_text(folder, tmp_path) -> None:
+    loans(200, 0).assign(y=np.arange(200) % 2).to_csv(tmp_path / "t.csv", index=False)
+    done = run("train", tmp_path / "t.csv", "--target", "y", "--positive", "0", "--steps", 3,
+               "--inducing", 5, "--out", tmp_path / "m.sepgp")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    out = tmp_path / "p.csv"
+    assert run("predict", tmp_path / "m.sepgp", tmp_path / "t.csv", "--out", out).returncode == 0
+    assert "probability_0" in pd.read_csv(out)
+
+
+def test_a_file_has_a_score(folder) -> None:
+    model, new = sepgp.load(folder / "m.sepgp"), folder / "loans.csv"
+    table = pd.read_csv(new, parse_dates=["since"])
+    (labels,) = model.predict(new)
+    right = labels == table["defaulted"]
+    assert model.score(new) == right.mean()
+    assert model.score(new, target="defaulted") == right.mean()
+    assert model.score(table) == right.mean()
+    assert model.score(new, sample_weight="age") == pytest.approx(
+        np.average(right, weights=table["age"])
+    )
+    columns = list(model.feature_names_in_)
+    assert model.score(table[columns], table["defaulted"]) == right.mean()
 
 
 def test_predictions_carry_columns_of_the_table(folder) -> None:
@@ -89,11 +134,11 @@ def test_predictions_carry_columns_of_the_table(folder) -> None:
                "--keep", "loan_id", "--keep", "age")  # fmt: skip
     assert done.returncode == 0, done.stderr
     said = pq.read_table(folder / "ids.parquet").to_pandas()
-    assert list(said) == ["loan_id", "age", "probability", "label", "mean", "sd"]
+    assert list(said) == ["loan_id", "age", "probability_yes", "label", "mean", "sd"]
     assert_array_equal(said["loan_id"], table["loan_id"])
     assert_allclose(said["age"], table["age"])
     (expected,) = sepgp.load(folder / "m.sepgp").predict_proba(folder / "new.csv")
-    assert_allclose(said["probability"], expected[:, 1], rtol=1e-12)
+    assert_allclose(said["probability_yes"], expected[:, 1], rtol=1e-12)
 
 
 def test_predictions_go_through_a_pipe(folder) -> None:
@@ -101,7 +146,7 @@ def test_predictions_go_through_a_pipe(folder) -> None:
     done = run("predict", folder / "m.sepgp", "-", "--out", "-", input=content)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("\n") == 101
-    assert done.stdout.startswith('"probability"')
+    assert done.stdout.startswith('"probability_yes"')
 
 
 @pytest.mark.process

@@ -60,31 +60,28 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         Wall-clock seconds for training. The learning-rate schedule fits itself to it.
     learning_rate : float or None
         Of the optimiser at the start; with "adam" it falls to 0 along a half cosine. None takes
-        0.2, and with "sign" 0.01. In minibatches, whose gradients are noisy, inducing points move
-        at 0.1 or less: see `sepgp.training.schedule.inducing_rate`.
+        0.2, and with "sign" 0.01. In minibatches inducing points move at 0.1 or less.
     optimizer : one of "adam", "sign"
         "sign" is the batch rule of the paper's authors: a step size per parameter.
     site_step : "paper", "average" or a float
-        The step ρ of SEP's tied site. "paper" is s/n, a batch's share of the rows; "average"
-        weighs all batches of the first epoch alike; a number is a floor under t^−0.6 in step
-        t, which forgets what belongs to a kernel that has moved since. The last two stay at or
-        below ½, since larger steps can keep the site from settling.
+        The step ρ of SEP's tied site. "paper" is s/n, a batch's share of the rows; "average" weighs
+        all batches of the first epoch alike; a number is a floor under t^−0.6 in step t. The last
+        two stay at or below ½. See `sepgp.training.schedule.site_step`.
     class_weight : a dict, "balanced" or None
         Weights of the classes, multiplied into `sample_weight`.
     standardize : bool
         Whether features are shifted and scaled to mean 0 and variance 1, and values beyond two
         standard deviations drawn in; see `sepgp.data.scaling.Scaling`.
     tol : float or None
-        Training stops when log Z_q per row grows by less than this from one epoch (at least ten
-        steps) to the next.
+        Training stops when log Z_q per row grows by less than this in an epoch and ten steps.
     validation_fraction : float
-        The share of the rows, at least 0 and below 1, that `fit` holds out. With one, every 50
-        steps, in short trainings more often, and after the last the model is measured on at most
-        10,000 of these rows, and the best one measured is kept: usually the last.
+        The share of the rows, at least 0 and below 1, that `fit` holds out. The model is measured
+        on at most 10,000 of them now and then, and the best one is kept: usually the last.
     early_stopping : bool
-        Whether training ends early, with its learning rate falling to 0 all the same, when the
-        held-out rows have gained nothing in a fifth of its steps or time, and 50 steps at least.
-        It does nothing where no rows are held out.
+        Whether training ends early, its learning rate falling to 0 all the same, when held-out rows
+        have gained nothing in a fifth of its steps or time, and 50 steps at least.
+    pos_label : label or None
+        Of two classes, the one that commands and reports are about; None for the second.
     random_state : int, RandomState instance or None
         Seeds the inducing points, the order of the rows and the choice of those held out.
     warm_start : bool
@@ -97,16 +94,13 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         Precision of the work on rows. Work on m × m matrices is always in float64, and so is
         training on few rows, up to 2,000 in one batch, where float32 would gain nothing.
     callbacks : sequence of callables or None
-        Each is called after every step with a `sepgp.training.record.Record`; training stops when
-        one returns True.
+        Called after every step with a `sepgp.training.record.Record`; one that is True stops it.
     forgetting : float
         The factor, above 0 and at most 1, by which each block of `partial_fit` multiplies the
         weight of all rows before it. Under drift, 1/(1 − forgetting) blocks are remembered.
-    checkpoint : path or None
-        A file that `fit` writes its progress to. If it is there, `fit` goes on from it, and ends
-        with the same numbers as if it had never been stopped.
-    checkpoint_every : float
-        Seconds from one checkpoint to the next.
+    checkpoint, checkpoint_every : path or None, float
+        A file that `fit` writes its progress to every so many seconds. If it is there, `fit` goes
+        on from it, and ends with the same numbers as if it had never been stopped.
 
     Attributes
     ----------
@@ -125,8 +119,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     inducing_points_ : array of shape (m, d)
         In the units of X.
     log_evidence_ : float
-        log Z_q, averaged over the epoch that led to the model, the last one unless an earlier
-        model is kept (with one batch for all rows: exact).
+        log Z_q, averaged over the epoch that led to the model.
     n_iter_ : int
         Steps of the last training.
     history_ : dict of arrays, each of shape (n_iter_,)
@@ -152,6 +145,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         tol: float | None = None,
         validation_fraction: float = 0.0,
         early_stopping: bool = True,
+        pos_label: Any = None,
         random_state: int | np.random.RandomState | None = None,
         warm_start: bool = False,
         verbose: bool | int = False,
@@ -179,6 +173,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         self.tol = tol
         self.validation_fraction = validation_fraction
         self.early_stopping = early_stopping
+        self.pos_label = pos_label
         self.random_state = random_state
         self.warm_start = warm_start
         self.verbose = verbose
@@ -190,8 +185,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         self.checkpoint_every = checkpoint_every
 
     model_: Model
-    """Everything that training found. It is set as a whole, so that whoever predicts while another
-    thread trains sees the model before or the one after."""
+    """All that training found, set as a whole: other threads predict by the old or the new one."""
 
     # ------------------------------------------------------------------ training
 
@@ -218,16 +212,12 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
             The labels, unless X has them.
         sample_weight : array of shape (n,) or name of a column, optional
             A row of weight w counts as w copies of it.
-        target : str, optional
-            The column of X that holds the labels.
-        columns : list of str, optional
-            The columns of X to learn from; all others by default.
-        read : dict, optional
-            How columns are read that are named here: "number", "text", "date", or "drop" for one
-            that is left out. By default, what most of their values are decides.
-        dayfirst : bool, optional
-            Whether dates such as 3/4/2021 begin with the day. By default, dates that can be read
-            in one way only decide, and if there are none, the column is refused.
+        target, columns : str and list of str, optional
+            The column of X with the labels, and those to learn from: all others by default.
+        read, dayfirst : dict and bool, optional
+            How columns named here are read: "number", "text", "date", or "drop" for one that is
+            left out; and whether dates such as 3/4/2021 begin with the day. By default their
+            values decide.
         """
         previous = getattr(self, "model_", None) if self.warm_start else None
         given = Given(X, y, sample_weight, target, columns, read, dayfirst)
@@ -250,11 +240,9 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
 
         The rows are absorbed once with q as their cavity, so that the paper's n grows, and then
         refined in a few more passes; SEP goes again over a sample of at most 20,000 rows seen in
-        earlier calls too. With `forgetting` < 1 all rows seen before count less. Encoding, scaling
-        and the number of inducing points are those of the first rows. Cost: a pass, and at least
-        20 steps; memory does not grow.
-
-        All but `classes` is as for `fit`; the blocks of a source are learned one after the other.
+        earlier calls too. Encoding, scaling and the number of inducing points are those of the
+        first rows. Cost: a pass, and at least 20 steps; memory does not grow. All but `classes` is
+        as for `fit`; the blocks of a source are learned one after the other.
 
         Parameters
         ----------
@@ -283,8 +271,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         """Mean and variance of f at the rows X: two arrays of shape (n,), or (n, C) for C > 2.
 
         For two classes `predict_proba` is Φ(mean/√(1 + variance)); a variance near the kernel's
-        amplitude says that the model knows nothing there. Cost O(m² + md) per row; memory O(m) per
-        row of a chunk.
+        amplitude says that the model knows nothing there. Cost O(m² + md) per row.
         """
         return self._fitted().latent(X)
 
@@ -307,6 +294,16 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     def predict(self, X: Any) -> Any:
         """The most probable class of each of the rows X, shape (n,)."""
         return self._fitted().labels(X)
+
+    def score(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, target: str | None = None
+    ) -> float:
+        """The share of right labels; without y they are in `target`, or the column of training."""
+        if y is not None:
+            return float(super().score(X, y, sample_weight))
+        model = self._fitted()
+        given = Given(X, None, sample_weight, target or model.target, model.schema.names)
+        return model.accuracy(given.rows())
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to a file, which `sepgp.load` reads; see `sepgp.files.model`."""

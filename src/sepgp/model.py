@@ -3,9 +3,9 @@
 import copy
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -108,6 +108,22 @@ class Model:
             return labels
 
         return self.predict(X, most_probable)
+
+    def accuracy(self, rows: Any) -> float:
+        """The share of right labels among those of rows, by weight, in one pass."""
+        right = total = 0.0
+        for block in rows.blocks():
+            right += block.weight @ (self.labels(block.X) == block.y)
+            total += block.weight.sum()
+        return float(right / total)
+
+    def about(self, label: Any) -> Self:
+        """The same model with `label`, one of its two classes, as the second; None for itself."""
+        if label is None or str(self.classes[1]) == str(label):
+            return self
+        predictor = self.predictor._replace(beta=-self.predictor.beta)
+        sites = Natural(self.sites.Lambda, -self.sites.b)
+        return replace(self, classes=self.classes[::-1], predictor=predictor, sites=sites)
 
     def predict(self, X: Any, result: Callable[[Floats, Floats], Any]) -> Any:
         """The result that mean and variance of f lead to.

@@ -19,7 +19,8 @@ from sepgp.experiments.cells import CellFailed
 OPTIONS = {
     "batch_size": "--batch-size", "checkpoint": "--checkpoint", "columns": "--columns",
     "forgetting": "--forgetting", "kernel": "--kernel", "max_iter": "--steps",
-    "method": "--method", "n_inducing": "--inducing", "random_state": "--seed",
+    "method": "--method", "n_inducing": "--inducing", "pos_label": "--positive",
+    "random_state": "--seed",
     "sample_weight": "--weight", "target": "--target", "time_budget": "--time-budget",
     "validation_fraction": "--validation",
 }  # fmt: skip

@@ -82,6 +82,11 @@ def load_model(path: Path) -> "GPClassifier":
     return load(path)
 
 
+def told(model: "GPClassifier") -> "Fitted":
+    """Its model, with the class that it tells the probability of as the second of two."""
+    return model.model_.about(model.pos_label)
+
+
 def label_column(model: "Fitted", given: str | None) -> str:
     """The column of the labels: as given, or as in training."""
     target = given or model.target

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sepgp.cli.options import Model, Rows, check_out, load_model, readable
+from sepgp.cli.options import Model, Rows, check_out, load_model, readable, told
 from sepgp.errors import InvalidParameter
 
 if TYPE_CHECKING:
@@ -29,10 +29,11 @@ def predict(
 ) -> None:
     """Write the probability, label, latent mean and standard deviation of every row.
 
-    With more than two classes there is a probability for each of them, and the label, its
-    probability, and the latent mean and standard deviation of its class follow. The latent
-    function f is what the probability comes from: a large standard deviation says that the model
-    has seen nothing like the row.
+    The probability is that of the second of two classes in alphabetical order, or of the one that
+    sepgp train --positive chose; its column is named after it. With more classes there is one for
+    each of them, and the label, its probability, and the latent mean and standard deviation of its
+    class follow. The latent function f is what the probability comes from: a large standard
+    deviation says that the model has seen nothing like the row.
 
     \b
     sepgp predict loans.sepgp new-loans.csv --keep loan_id --out predictions.csv
@@ -42,7 +43,7 @@ def predict(
     if out != "-":
         check_out(Path(out), model, data, endings=(".csv", ".parquet", ".pq"))
     with readable(data) as path:
-        fitted = load_model(model).model_
+        fitted = told(load_model(model))
         for name in kept:
             if name in _columns(fitted) or kept.count(name) > 1:
                 raise InvalidParameter(
@@ -51,16 +52,15 @@ def predict(
                 )
         n_rows = _write(_tables(fitted, path, kept), out)
     if out != "-":
-        labels = fitted.classes.tolist()
-        whose = repr(labels[1]) if len(labels) == 2 else "the label"
-        typer.echo(f"{out}: {n_rows:,} rows; probability is that of {whose}.", err=True)
+        whose = "" if len(fitted.classes) == 2 else "; probability is that of the label"
+        typer.echo(f"{out}: {n_rows:,} rows{whose}.", err=True)
 
 
 def _columns(model: "Fitted") -> list[str]:
     """The columns of predictions."""
     labels = [str(label) for label in model.classes.tolist()]
     if len(labels) == 2:
-        return ["probability", "label", "mean", "sd"]
+        return [f"probability_{labels[1]}", "label", "mean", "sd"]
     return [*(f"probability_{label}" for label in labels), "label", "probability", "mean", "sd"]
 
 

@@ -27,6 +27,10 @@ Drop = Annotated[str | None, typer.Option(metavar="A,B,…", help="Columns not t
 Kernel = Annotated[
     str, typer.Option(help="auto, rbf, matern12, matern32, matern52, or a sum: matern32+rbf.")
 ]
+Positive = Annotated[
+    str | None,
+    typer.Option(metavar="LABEL", help="Of two classes, the one whose probability is told."),
+]
 Balanced = Annotated[bool, typer.Option("--balanced", help="Weigh all classes alike.")]
 Validation = Annotated[
     float, typer.Option(min=0, max=0.9, help="Share of rows held out to find the best model.")
@@ -47,6 +51,7 @@ def train(
     drop: Drop = None,
     read: columns_.Read = None,
     dayfirst: columns_.DayFirst = None,
+    positive: Positive = None,
     weight: Weight = None,
     method: Annotated[str, typer.Option(help="sep, ep or adf.")] = "sep",
     inducing: Annotated[int, typer.Option(help="Number of inducing points.")] = 200,
@@ -88,6 +93,7 @@ def train(
             class_weight="balanced" if balanced else None,
             validation_fraction=validation,
             early_stopping=early_stopping,
+            pos_label=positive,
             checkpoint=_checkpoint(checkpoint, out, data, method, resume),
             random_state=seed,
             verbose=not quiet,

@@ -65,7 +65,7 @@ def write(
         Called after every block with the number of rows so far.
     """
     check_is_fitted(model)
-    fitted = model.model_
+    fitted = model.model_.about(model.pos_label)
     names = fitted.schema.names if is_source(X) or is_table(X) else None
     if names is not None and target in names:
         raise InvalidParameter(

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from sepgp.data.batches import Source
@@ -76,7 +77,21 @@ def fit(settings: Settings, given: Given, previous: Model | None, run: Run) -> M
         seed=seed,
         batch_size=settings.rows_per_step,
     )
+    check_positive(settings.pos_label, data.data.classes)
     return fit_data(settings, data, rng, seed, previous, run, checkpoint, named)
+
+
+def check_positive(label: Any, classes: NDArray[Any]) -> None:
+    """Refuse a `pos_label` that is none of two classes; text may stand for a number."""
+    if label is not None and len(classes) > 2:
+        raise InvalidParameter(
+            f"pos_label={label!r} chooses one of two classes, and y has {len(classes)}; leave it "
+            "out."
+        )
+    if label is not None and str(label) not in map(str, classes.tolist()):
+        raise InvalidParameter(
+            f"pos_label={label!r} is not among the classes {classes.tolist()}; choose one of them."
+        )
 
 
 def fit_data(

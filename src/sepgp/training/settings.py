@@ -38,6 +38,7 @@ class Settings:
     tol: float | None = None
     validation_fraction: float = 0.0
     early_stopping: bool = True
+    pos_label: Any = None
     device: str = "cpu"
     dtype: str = "float64"
     forgetting: float = 1.0
