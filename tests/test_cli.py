@@ -83,12 +83,13 @@ def test_a_completion_script_is_printed(shell):
     assert "_SEPGP_COMPLETE=complete_" in complete("", how=f"source_{shell}")
 
 
-def test_a_fault_of_ours_is_one_line_too(capsys, monkeypatch):
+def test_a_fault_of_ours_is_one_line_too(capsys, monkeypatch, tmp_path):
     def fail(path):
         raise KeyError("x")
 
+    (tmp_path / "m.sepgp").touch()
     monkeypatch.setattr("sepgp.files.model.load", fail)
-    sentence = complaint(capsys, "info", "m.sepgp")
+    sentence = complaint(capsys, "info", str(tmp_path / "m.sepgp"))
     assert "KeyError at " in sentence
     assert "test_cli.py:" in sentence
     assert "please report" in sentence
