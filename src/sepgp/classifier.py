@@ -86,10 +86,8 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         Seeds the inducing points, the order of the rows and the choice of those held out.
     warm_start : bool
         Whether `fit` goes on from the kernel, inducing points and factors of the last fit.
-    verbose : bool or int
-        Whether a progress line is shown.
-    device : str
-        Torch device that trains and predicts.
+    verbose, device : bool or int, str
+        Whether a progress line is shown, and the torch device that trains and predicts.
     dtype : one of "float64", "float32"
         Precision of the work on rows. Work on m × m matrices is always in float64, and so is
         training on few rows, up to 2,000 in one batch, where float32 would gain nothing.
@@ -106,22 +104,16 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     ----------
     classes_ : array of shape (C,)
         The labels, sorted: probabilities have their columns in this order.
-    n_features_in_ : int
-        The number of columns of X.
-    feature_names_in_ : array of text
-        Their names, when X had names.
+    n_features_in_, feature_names_in_ : int, array of text
+        The number of columns of X, and their names when X had names.
     encoding_ : Encoding or None
         How columns of a table became features; None for arrays and tables of plain numbers.
     target_ : str or None
         The column that held the labels.
-    kernel_ : Kernel
-        With its learned parameters; length-scales are in standardised units.
-    inducing_points_ : array of shape (m, d)
-        In the units of X.
-    log_evidence_ : float
-        log Z_q, averaged over the epoch that led to the model.
-    n_iter_ : int
-        Steps of the last training.
+    kernel_, inducing_points_ : Kernel, array of shape (m, d)
+        As learned; length-scales are in standardised units, inducing points in those of X.
+    log_evidence_, n_iter_ : float, int
+        log Z_q, averaged over the epoch that led to the model; steps of the last training.
     history_ : dict of arrays, each of shape (n_iter_,)
         A table with a row per step: see `sepgp.training.record.Record`.
     """
@@ -208,10 +200,8 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
             Rows of shape (n, d) with their labels y, shape (n,); a table or the path of files,
             with the column `target` as labels; or anything else that `sepgp.data.open_rows` takes.
             Rows that do not fit in memory are read anew in every epoch.
-        y : array of shape (n,), optional
-            The labels, unless X has them.
-        sample_weight : array of shape (n,) or name of a column, optional
-            A row of weight w counts as w copies of it.
+        y, sample_weight : arrays of shape (n,), or name of a column for the weights, optional
+            The labels, unless X has them; a row of weight w counts as w copies of it.
         target, columns : str and list of str, optional
             The column of X with the labels, and those to learn from: all others by default.
         read, dayfirst : dict and bool, optional
