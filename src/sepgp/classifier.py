@@ -106,10 +106,8 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         The labels, sorted: probabilities have their columns in this order.
     n_features_in_, feature_names_in_ : int, array of text
         The number of columns of X, and their names when X had names.
-    encoding_ : Encoding or None
-        How columns of a table became features; None for arrays and tables of plain numbers.
-    target_ : str or None
-        The column that held the labels.
+    encoding_, target_ : Encoding or None, str or None
+        How columns of a table became features, if they had to, and the column with the labels.
     kernel_, inducing_points_ : Kernel, array of shape (m, d)
         As learned; length-scales are in standardised units, inducing points in those of X.
     log_evidence_, n_iter_ : float, int
