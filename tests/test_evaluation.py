@@ -12,7 +12,11 @@ from sepgp.evaluation import many_classes
 from sepgp.evaluation.confusion import Confusion
 from sepgp.evaluation.metrics import metrics
 from sepgp.evaluation.tally import Tally
-from sepgp.evaluation.two_classes import BINS
+from sepgp.evaluation.two_classes import (
+    BINS,
+    calibration_error,
+    chance_of_calibration_error,
+)
 from sepgp.evaluation.uncertainty import class_probabilities, uncertainty
 from sepgp.likelihoods import Multinomial
 
@@ -106,6 +110,28 @@ def test_two_rows_and_one():
         found = measured(p[:n], np.array([2, 0])[:n], np.ones(n))
         assert found["error"] == (0, 0, 0)
         assert_allclose(found["ece"].value, 1 - p[:n].max(1).mean())
+
+
+@pytest.mark.parametrize("n", [60, 600])
+def test_the_calibration_error_that_chance_makes(n):
+    """It was hidden: the interval was stretched until it held the value."""
+    random = np.random.default_rng(0)
+    p = random.beta(2, 2, n)
+    weight = random.gamma(2, 1, n)
+    right = [calibration_error(p, random.random(n) < p, weight) for _ in range(2000)]
+    assert_allclose(chance_of_calibration_error(p, weight), np.mean(right), rtol=0.05)
+
+
+def test_the_interval_of_the_calibration_error_is_not_above_it():
+    random = np.random.default_rng(0)
+    inside = []
+    for _ in range(20):
+        p = random.beta(2, 2, 100)
+        y = (random.random(100) < p).astype(int)
+        error = measured(np.column_stack([1 - p, p]), y, np.ones(100))["ece"]
+        assert error.low <= error.value <= error.high
+        inside.append(error.high - error.value)
+    assert min(inside) > 0.01
 
 
 # --- confusions -------------------------------------------------------------------------------

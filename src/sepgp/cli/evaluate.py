@@ -57,6 +57,7 @@ def show(
 
     from sepgp.errors import InvalidData
     from sepgp.evaluation.metrics import class_codes, metrics
+    from sepgp.evaluation.two_classes import chance_of_calibration_error
 
     parts = []
     for block in rows.blocks():
@@ -85,6 +86,8 @@ def show(
         weighted = "" if (weight == 1).all() else ", each by its weight"
         typer.echo(f"{len(y):,} {kind} of {rows.name}{about}{weighted}:")
     Console().print(table)
+    chance = chance_of_calibration_error(p[:, 1] if n_classes == 2 else p.max(1), weight)
+    typer.echo(f"ECE is never 0: right probabilities would have {chance:.4f} here, by chance.")
     if 1 < n_present < n_classes:
         typer.echo(f"AUC is over the {n_present} of {n_classes} classes that the rows have.")
 

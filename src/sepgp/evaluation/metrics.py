@@ -9,7 +9,7 @@ from sepgp.data import checks
 from sepgp.data.scaling import Floats
 from sepgp.evaluation import many_classes, two_classes
 
-WORK = 2e8
+WORK = 5e7
 """Numbers times resamples that an interval may cost."""
 
 
@@ -51,13 +51,22 @@ def metrics(
     resamples = int(np.clip(WORK / (n * (C - 1)), 100, 1000))
     weights = (weight * random.poisson(1.0, n) for _ in range(resamples))
     drawn = [measure(resampled) for resampled in weights if resampled.any()]
-    return {name: _estimate(value[name], [d[name] for d in drawn]) for name in value}
+    return {
+        name: _estimate(value[name], [d[name] for d in drawn], name.endswith("ece"))
+        for name in value
+    }
 
 
-def _estimate(value: float, drawn: list[float]) -> Estimate:
-    """The value with the quantiles of those resamples that have one."""
+def _estimate(value: float, drawn: list[float], biased: bool) -> Estimate:
+    """The value with the quantiles of those resamples that have one.
+
+    The calibration error of a sample drawn again is larger than the sample's own, because chance
+    adds to it once more; of quantities that are `biased` so, what it adds on average is taken off.
+    """
     if np.isnan(value):
         return Estimate(value, value, value)
     low, high = np.nanquantile(drawn, [0.025, 0.975])
-    # The calibration error of a sample drawn again is larger: its interval may begin above it.
-    return Estimate(value, min(value, float(low)), max(value, float(high)))
+    if biased:
+        added = np.nanmean(drawn) - value
+        low, high = max(0.0, low - added), high - added
+    return Estimate(value, float(low), float(high))

@@ -56,6 +56,17 @@ def calibration_error(p: Floats, y: Floats, weight: Floats) -> float:
     return float(np.abs(gap).sum() / weight.sum())
 
 
+def chance_of_calibration_error(p: Floats, weight: Floats) -> float:
+    """The calibration error that right probabilities p, shape (n,), would have by chance alone.
+
+    It is not 0: in a bin, the share of what happened differs from what was stated by a normal
+    deviate of variance Σ w²p(1 − p), whose mean distance from 0 is √(2/π) standard deviations.
+    """
+    where = np.minimum((p * BINS).astype(int), BINS - 1)
+    variance = np.bincount(where, weight**2 * p * (1 - p), BINS)
+    return float(np.sqrt(2 / np.pi * variance).sum() / weight.sum())
+
+
 def area_under_roc(p: Floats, y: Floats, weight: Floats) -> float:
     """The chance that a row of the second class has the higher probability; ties count half.
 
