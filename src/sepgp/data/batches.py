@@ -28,11 +28,14 @@ class Batch(NamedTuple):
 
     def split(self, size: int) -> list["Batch"]:
         """The same rows in parts of this size."""
-        if len(self.y) <= size:
-            return [self]
+        n_rows = len(self.y)
+        begins = range(0, n_rows, size)
+        return [self] if n_rows <= size else [self.take(slice(i, i + size)) for i in begins]
+
+    def take(self, where: slice | Tensor) -> "Batch":
+        """Some of the rows."""
         rows = torch.arange(len(self.y)) if self.rows is None else self.rows
-        parts = zip(*(torch.split(part, size) for part in (*self[:3], rows)), strict=True)
-        return [Batch(*part) for part in parts]
+        return Batch(self.X[where], self.y[where], self.weight[where], rows[where])
 
 
 class Batching(NamedTuple):

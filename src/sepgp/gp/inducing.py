@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.cluster import MiniBatchKMeans
+from sklearn.cluster import KMeans, MiniBatchKMeans
 
 Floats = NDArray[np.float64]
 
@@ -48,6 +48,14 @@ def start_points(
             )
             points.append(kmeans.fit(rows, sample_weight=w).cluster_centers_)
     return np.unique(np.concatenate(points).astype(np.float64), axis=0)
+
+
+def cluster_centres(Z: Floats, n_clusters: int) -> Floats:
+    """Centres of clusters of the points Z, shape (m, d): as many as asked for, or m if fewer."""
+    if n_clusters >= len(Z):
+        return Z
+    centres: Floats = KMeans(n_clusters, n_init=1, random_state=0).fit(Z).cluster_centers_
+    return centres
 
 
 def allocate(shares: Floats, sizes: NDArray[np.int_], total: int) -> NDArray[np.int_]:

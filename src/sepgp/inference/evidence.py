@@ -2,8 +2,8 @@
 of the sums."""
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import torch
@@ -24,6 +24,8 @@ class Factors(NamedTuple):
     """A row of weight w counts as w copies of its factor; shape (b,)."""
     rows: Tensor | None
     """Row numbers of the batch in the whole set, shape (b,); EP alone needs them."""
+    part: int = 0
+    """Which of several tied sites the rows belong to."""
 
 
 class Prepared(NamedTuple):
@@ -38,7 +40,7 @@ class Prepared(NamedTuple):
     log_removal: Tensor
     """Σ_i [g(θ\\i) − g(θ)] as far as it is the same for all rows, shape ()."""
     sites: object = None
-    """The sites of single rows (EP alone)."""
+    """The sites of single rows (EP), or the cavities of several parts of the rows."""
 
     @property
     def ok(self) -> bool:
@@ -72,6 +74,8 @@ class Sums:
     skipped: int = 0
     """Rows whose cavity was improper, so that their site stayed as it was (EP alone)."""
     row_sites: tuple[RowSites, ...] = ()
+    part_sites: Mapping[int, tuple[Natural, float]] = field(default_factory=dict)
+    """`sites` and `weight` of each part of the rows, where there are several tied sites."""
 
     def __add__(self, other: "Sums") -> "Sums":
         return Sums(
@@ -82,7 +86,19 @@ class Sums:
             self.gradient + other.gradient,
             self.skipped + other.skipped,
             self.row_sites + other.row_sites,
+            _joined(self.part_sites, other.part_sites),
         )
+
+
+def _joined(
+    one: Mapping[int, tuple[Natural, float]], other: Mapping[int, tuple[Natural, float]]
+) -> Mapping[int, tuple[Natural, float]]:
+    joined = dict(one)
+    for part, (sites, weight) in other.items():
+        if part in joined:
+            sites, weight = joined[part][0] + sites, joined[part][1] + weight
+        joined[part] = sites, weight
+    return joined
 
 
 def row_sums(

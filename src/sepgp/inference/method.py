@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from operator import add
 from typing import Any
 
 from sepgp.gp.fitc import FITC, Rows
 from sepgp.gp.natural import Natural
-from sepgp.inference import adf, ep, sep
+from sepgp.inference import adf, ep, parts, sep
 from sepgp.inference.evidence import Factors, Prepared, Sums
 
 State = Any
@@ -44,14 +44,21 @@ METHODS = {
 }
 
 
+def chosen(name: str, n_factors: int = 1) -> Method:
+    """The method of this name, with several tied sites if they are asked for."""
+    if n_factors == 1:
+        return METHODS[name]
+    return Method(partial(parts.init, n_factors), parts.prepare, parts.sums, parts.update)
+
+
 def prepare(
     method: Method, state: State, fitc: FITC, n: float, chunks: Sequence[Chunk]
 ) -> Prepared:
     """What the rows of a batch, which comes in chunks, have to know. Changes nothing."""
     gathered = None
     if method.gather is not None:
-        parts = [method.gather(state, *chunk) for chunk in chunks]
-        gathered = None if parts[0] is None else reduce(add, parts)
+        products = [method.gather(state, *chunk) for chunk in chunks]
+        gathered = None if products[0] is None else reduce(add, products)
     return method.prepare(state, fitc, n, gathered)
 
 

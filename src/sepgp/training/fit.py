@@ -6,17 +6,20 @@ import os
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
+from torch import Tensor
 
-from sepgp.data.batches import Source
+from sepgp.data.batches import Batch, Source
 from sepgp.data.inputs import Given, TrainingData, training_data
 from sepgp.errors import InvalidData, InvalidParameter
 from sepgp.gp.hyperparameters import Hyperparameters
+from sepgp.gp.inducing import cluster_centres
 from sepgp.gp.natural import Natural
 from sepgp.gp.predictor import predictor
 from sepgp.inference.method import METHODS
@@ -139,7 +142,16 @@ def fit_data(
 def engine_of(settings: Settings, start: Start) -> Engine:
     """The engine for a kernel and inducing points to start from."""
     hyper = Hyperparameters(start.kernel, start.Z, settings.learn_kernel, settings.learn_inducing)
-    return Engine.of(settings, start.likelihood, hyper)
+    part_of = None
+    if settings.n_factors > 1:
+        centres = cluster_centres(start.Z.cpu().numpy(), settings.n_factors)
+        part_of = partial(_nearest, torch.as_tensor(centres, device=start.Z.device))
+    return Engine.of(settings, start.likelihood, hyper, part_of)
+
+
+def _nearest(centres: Tensor, batch: Batch) -> Tensor:
+    """The centre, of shape (K, d), that is nearest to each row of a batch, shape (b,)."""
+    return torch.cdist(batch.X, centres.to(batch.X.dtype)).argmin(1)
 
 
 def run_training(

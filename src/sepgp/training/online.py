@@ -100,7 +100,7 @@ def learn_block(
     def go_over(
         start: Start, rows: ArrayData, method: str, rate: float, passes: int, least: int = 1
     ) -> Model:
-        chosen = replace(settings, method=method)
+        chosen = replace(settings, method=method, n_factors=1)
         return _go_over(chosen, start, rows, n_seen, rate, rng, run, passes, least)
 
     method = METHODS[settings.method]

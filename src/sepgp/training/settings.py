@@ -22,6 +22,7 @@ class Settings:
     """What decides the result of a training, but for rows and seed: see `GPClassifier`."""
 
     method: str = "sep"
+    n_factors: int = 1
     n_inducing: int = 200
     inducing: str | ArrayLike = "kmeans"
     kernel: str | Kernel = "auto"
@@ -68,6 +69,12 @@ class Settings:
         one_of("optimizer", self.optimizer, tuple(OPTIMIZERS))
         one_of("dtype", self.dtype, tuple(DTYPES))
         at_least("n_inducing", self.n_inducing, 1, whole=True)
+        at_least("n_factors", self.n_factors, 1, whole=True)
+        if self.n_factors > 1 and self.method != "sep":
+            raise InvalidParameter(
+                f"n_factors={self.n_factors!r} belongs to method='sep'; leave it at 1 for "
+                f"{self.method!r}."
+            )
         for name in ("batch_size", "max_iter"):
             if getattr(self, name) is not None:
                 at_least(name, getattr(self, name), 1, whole=True)

@@ -1,6 +1,6 @@
 """One step of training: the sites are refined and the hyper-parameters move."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ from sepgp.gp.fitc import FITC
 from sepgp.gp.hyperparameters import Hyperparameters, pull_back
 from sepgp.gp.whitened import whitened
 from sepgp.inference.evidence import Factors, Info, Prepared, Sums, report
-from sepgp.inference.method import METHODS, Chunk, Method, State, add_up, prepare
+from sepgp.inference.method import Chunk, Method, State, add_up, chosen, prepare
 from sepgp.likelihoods import Likelihood
 from sepgp.training.monitor import Best
 from sepgp.training.optimizers import OPTIMIZERS
@@ -52,12 +52,21 @@ class Engine:
     optimizer: Any
     site_step: str | float
     """The rule for SEP's ρ: see `sepgp.training.schedule.site_step`."""
+    part_of: Callable[[Batch], Tensor] | None = None
+    """With several tied sites, which one each row of a batch belongs to, shape (b,)."""
 
     @classmethod
-    def of(cls, settings: Settings, likelihood: Likelihood, hyper: Hyperparameters) -> "Engine":
+    def of(
+        cls,
+        settings: Settings,
+        likelihood: Likelihood,
+        hyper: Hyperparameters,
+        part_of: Callable[[Batch], Tensor] | None = None,
+    ) -> "Engine":
         """The engine that the settings ask for."""
-        method, optimizer = METHODS[settings.method], OPTIMIZERS[settings.optimizer]
-        return cls(method, likelihood, hyper, optimizer, settings.site_step)
+        method = chosen(settings.method, settings.n_factors)
+        optimizer = OPTIMIZERS[settings.optimizer]
+        return cls(method, likelihood, hyper, optimizer, settings.site_step, part_of)
 
     def init(self, n_inducing: int, n_rows: int, minibatch: bool) -> TrainingState:
         """The state before the first step; `minibatch` says that a batch is a part of all rows."""
@@ -76,10 +85,7 @@ class Engine:
         goes back to where it was a step before, and the rate is halved.
         """
         learn = rate > 0 and len(state.xi) > 0
-        parts = [batch]
-        if self.likelihood.latents:
-            parts = batch.split(max(1, NUMBERS // state.sites.b.numel()))
-        prepared, total, info = self._evaluate(state, parts, n, learn)
+        prepared, total, info = self._evaluate(state, self._cut(state, batch), n, learn)
         following = state._replace(iteration=state.iteration + 1)
         if info.ok and learn:
             gradient = info.gradient + self.hyper.prior_gradient(state.xi)
@@ -96,17 +102,28 @@ class Engine:
         rho = site_step(self.site_step, state.iteration, min(1.0, total.weight / n))
         return following._replace(sites=self.method.update(state.sites, prepared, total, rho)), info
 
+    def _cut(self, state: TrainingState, batch: Batch) -> list[tuple[Batch, int]]:
+        """A batch in pieces that stay in the cache, each with the tied site that it belongs to."""
+        pieces = [(batch, 0)]
+        if self.part_of is not None:
+            part = self.part_of(batch)
+            pieces = [(batch.take(part == k), k) for k in sorted(set(part.tolist()))]
+        if not self.likelihood.latents:
+            return pieces
+        size = max(1, NUMBERS // state.sites.b.numel())
+        return [(piece, part) for whole, part in pieces for piece in whole.split(size)]
+
     @torch.no_grad()
     def _evaluate(
-        self, state: TrainingState, batches: Sequence[Batch], n: float, learn: bool
+        self, state: TrainingState, pieces: Sequence[tuple[Batch, int]], n: float, learn: bool
     ) -> tuple[Prepared, Sums, Info]:
-        """What the rows of some batches say together, in the first form that is sound."""
+        """What the rows of all pieces say together, in the first form that is sound."""
         xi = state.xi.detach().requires_grad_(learn)
-        forms = [direct, whitened] if batches[0].X.dtype == torch.float64 else [whitened]
+        forms = [direct, whitened] if pieces[0][0].X.dtype == torch.float64 else [whitened]
         for basis in forms:
             Kmm = self.hyper.Kmm(xi)
             fitc = basis(Kmm.detach())
-            chunks = [self.chunk(fitc, xi, batch) for batch in batches]
+            chunks = [self.chunk(fitc, xi, *piece) for piece in pieces]
             prepared = prepare(self.method, state.sites, fitc, n, chunks)
             if not prepared.ok and basis is direct:
                 continue
@@ -116,14 +133,14 @@ class Engine:
                 break
         return prepared, total, info
 
-    def chunk(self, fitc: FITC, xi: Tensor, batch: Batch) -> Chunk:
+    def chunk(self, fitc: FITC, xi: Tensor, batch: Batch, part: int = 0) -> Chunk:
         """The rows of a batch, with their kernel matrices at ξ, as the methods see them."""
         matrices = self.hyper.Kmb(xi, batch.X)
         Kmb, kdiag = (matrix.detach() for matrix in matrices)
         targets = self.likelihood.targets(batch.y)
         return (
             fitc.rows(Kmb, kdiag, partial(_pull, xi, matrices)),
-            Factors(self.likelihood, targets, batch.weight, batch.rows),
+            Factors(self.likelihood, targets, batch.weight, batch.rows, part),
         )
 
 
