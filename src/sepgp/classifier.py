@@ -99,6 +99,9 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     checkpoint, checkpoint_every : path or None, float
         A file that `fit` writes its progress to every so many seconds. If it is there, `fit` goes
         on from it, and ends with the same numbers as if it had never been stopped.
+    n_factors : int
+        The number K of tied factors of "sep", one for each of K clusters of rows: between SEP,
+        K = 1, and EP, in O(K m²) memory. `partial_fit` has one.
 
     Attributes
     ----------
@@ -145,6 +148,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         forgetting: float = 1.0,
         checkpoint: str | os.PathLike[str] | None = None,
         checkpoint_every: float = 60.0,
+        n_factors: int = 1,
     ) -> None:
         self.method = method
         self.n_inducing = n_inducing
@@ -173,6 +177,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         self.forgetting = forgetting
         self.checkpoint = checkpoint
         self.checkpoint_every = checkpoint_every
+        self.n_factors = n_factors
 
     model_: Model
     """All that training found, set as a whole: other threads predict by the old or the new one."""

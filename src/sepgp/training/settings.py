@@ -22,7 +22,6 @@ class Settings:
     """What decides the result of a training, but for rows and seed: see `GPClassifier`."""
 
     method: str = "sep"
-    n_factors: int = 1
     n_inducing: int = 200
     inducing: str | ArrayLike = "kmeans"
     kernel: str | Kernel = "auto"
@@ -43,6 +42,7 @@ class Settings:
     device: str = "cpu"
     dtype: str = "float64"
     forgetting: float = 1.0
+    n_factors: int = 1
 
     @classmethod
     def of(cls, parameters: dict[str, Any]) -> Self:
