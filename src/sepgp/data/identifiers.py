@@ -1,6 +1,7 @@
 """Columns that number the rows instead of describing them."""
 
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -16,17 +17,24 @@ ENOUGH = 200
 
 def warn_of_identifiers(schema: Schema, rows: NDArray[Any]) -> None:
     """Warn if a named column of features, shape (n, d), is a row number or the like."""
-    names: Any = schema.names or ()
-    if schema.encoding is not None:
-        numeric = {e.name for e in schema.encoding.encoders if isinstance(e, Number)}
-        names = [name if name in numeric else None for name in schema.encoding.features]
-    for name, column in zip(names, rows.T, strict=False):
-        if name is not None and identifies(column):
+    for name, column in numeric_columns(schema, rows):
+        if identifies(column):
             warnings.warn(
                 f"Column {name!r} has another whole number in every row, as an identifier has; if "
                 f"it is one, {left_out(name)}.",
                 stacklevel=2,
             )
+
+
+def numeric_columns(schema: Schema, rows: NDArray[Any]) -> Iterator[tuple[str, NDArray[Any]]]:
+    """The named columns of numbers among features, shape (n, d), each of shape (n,)."""
+    names: Any = schema.names or ()
+    if schema.encoding is not None:
+        numeric = {e.name for e in schema.encoding.encoders if isinstance(e, Number)}
+        names = [name if name in numeric else None for name in schema.encoding.features]
+    for name, column in zip(names, rows.T, strict=False):
+        if name is not None:
+            yield name, column
 
 
 def identifies(column: NDArray[Any]) -> bool:

@@ -18,6 +18,7 @@ from sepgp.data.prepared import ArrayData, Data, prepare, split
 from sepgp.data.rows import ArrayRows, Rows, TableRows, arrow, in_memory, is_table, open_rows
 from sepgp.data.scaling import Floats
 from sepgp.data.schema import Schema, is_source, needs_encoding, read, schema_of
+from sepgp.data.sentinels import warn_of_sentinels
 from sepgp.errors import InvalidData, InvalidParameter
 
 ClassWeight = dict[Any, float] | str | None
@@ -129,7 +130,7 @@ def training_data(
         if isinstance(data, ArrayData):
             data = _without_repeats(data, batch_size)
     if known is None:
-        warn_of_identifiers(schema, data.sample()[0])
+        _warn_of_columns(schema, data.sample()[0])
     return TrainingData(data, measured, schema, target)
 
 
@@ -177,8 +178,13 @@ def online_block(
     data, schema = block_data(given, class_weight, known, classes)
     data = _without_repeats(data, batch_size)
     if known is None:
-        warn_of_identifiers(schema, data.X)
+        _warn_of_columns(schema, data.X)
     return data, schema
+
+
+def _warn_of_columns(schema: Schema, rows: NDArray[Any]) -> None:
+    warn_of_identifiers(schema, rows)
+    warn_of_sentinels(schema, rows)
 
 
 def _encoded(X: Any, known: Schema | None) -> bool:

@@ -148,13 +148,12 @@ def resistant(scaling: Scaling, rows: NDArray[Any]) -> Scaling:
     """
     some = np.asarray(rows[:: -(-len(rows) // QUANTILE_ROWS)], np.float64)
     width = np.zeros(some.shape[1])
-    for share, normal in NORMAL_WIDTHS.items():
-        with np.errstate(over="ignore"):
-            found = np.diff(np.quantile(some, [share, 1 - share], axis=0), axis=0)[0] / normal
-        width = np.where(width > 0, width, found)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        swamped = np.isfinite(width) & (width > 0) & (scaling.scale / width > SWAMPED)
+    with np.errstate(all="ignore"):
+        for share, normal in NORMAL_WIDTHS.items():
+            low, middle, high = np.quantile(some, [share, 0.5, 1 - share], axis=0)
+            width = np.where(width > 0, width, (high - low) / normal)
+        swamped = np.isfinite(width + middle) & (width > 0) & (scaling.scale / width > SWAMPED)
     return scaling._replace(
-        mean=np.where(swamped, np.median(some, axis=0), scaling.mean),
+        mean=np.where(swamped, middle, scaling.mean),
         scale=np.where(swamped, width, scaling.scale),
     )

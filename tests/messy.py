@@ -1,0 +1,124 @@
+"""A generator of messy tables: one informative column, and every trouble that real files have."""
+
+import csv
+import datetime as dt
+import gzip
+import io
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+INFORMATIVE = "size"
+
+
+def day(x: float) -> dt.date:
+    return dt.date(2020, 7, 1) + dt.timedelta(days=round(100 * x))
+
+
+FORMATS: dict[str, Callable[[float], str]] = {
+    "plain": lambda x: f"{100 * x:.2f}",
+    "money": lambda x: f"${1e4 * x:,.2f}".replace("$-", "-$"),
+    "percent": lambda x: f"{100 * x:.1f} %",
+    "thousands": lambda x: f"{1e6 * x:,.0f}",
+    "spaces": lambda x: f"  {100 * x:.2f} ",
+    "accounting": lambda x: f"({-1e3 * x:,.1f})" if x < 0 else f"{1e3 * x:,.1f}",
+    "minus sign": lambda x: f"{100 * x:.2f}".replace("-", "−"),
+    "decimal comma": lambda x: f"{x:.3f}".replace(".", ","),
+    "dotted date": lambda x: f"{day(x):%d.%m.%Y}",
+    "named date": lambda x: f"{day(x):%b %d, %Y}",
+    "date with a zone": lambda x: f"{day(x):%Y-%m-%d}T12:00:00Z",
+}
+HOLES: dict[str, tuple[float, list[str]]] = {
+    "question marks": (0.05, ["?"]),
+    "signs for missing": (0.1, ["", "-", "--", "NA", "N/A", "null", "None", "n.a."]),
+    "stray words": (0.02, ["unknown", "see note"]),
+    "-999": (0.05, ["-999"]),
+    "9999": (0.03, ["9999"]),
+    "1e30": (0.002, ["1e30"]),
+    "1e160": (0.002, ["1e160"]),
+}
+EXTRAS: dict[str, Callable[[int], str]] = {
+    "identifier": lambda i: f"customer-{i:06d}",
+    "free text": lambda i: f"Called at {i % 24}:{i % 60:02d} about order {7 * i}, no answer",
+    "codes": lambda i: f"{i * 7919 % 40:05d}",
+    "line breaks": lambda i: ["one\nline", 'a "quoted"\nword', "plain"][i % 3],
+    "empty column": lambda i: "",
+    "one value": lambda i: "same",
+    "truth": lambda i: ["True", "FALSE"][i * 7919 % 2],
+}
+FILES: dict[str, Callable[[str], bytes]] = {
+    "gzip": lambda text: gzip.compress(text.encode()),
+    "UTF-16": lambda text: text.encode("utf-16"),
+    "Latin-1": lambda text: text.encode("latin-1"),
+}
+
+
+@dataclass(frozen=True)
+class Messy:
+    """A table with some troubles, each by its name above."""
+
+    format: str = "plain"
+    holes: str | None = None
+    extra: str | None = None
+    file: str | None = None
+    column: str = field(default=INFORMATIVE)
+
+    def __str__(self) -> str:
+        named = (self.format, self.holes, self.extra, self.file)
+        return ", ".join(name for name in named if name not in (None, "plain")) or "clean"
+
+    def rows(self, n: int, seed: int, holes: bool) -> list[list[str]]:
+        """The header and n rows as they stand in the file; with holes or without."""
+        random = np.random.default_rng(seed)
+        x, noise = random.normal(size=(2, n))
+        y = np.where(x + 0.4 * random.normal(size=n) > 0, "yes", "no")
+        sizes = [FORMATS[self.format](value) for value in x]
+        if self.holes is not None and holes:
+            share, signs = HOLES[self.holes]
+            for i in np.flatnonzero(random.random(n) < share).tolist() or [7]:
+                sizes[i] = signs[i % len(signs)]
+        place = random.choice(["café", "bar", "library"], n)
+        columns = [sizes, [f"{v:.4f}" for v in noise], place.tolist(), y.tolist()]
+        header = [self.column, "noise", "place", "bought"]
+        if self.extra is not None:
+            header.insert(0, self.extra)
+            columns.insert(0, [EXTRAS[self.extra](i) for i in range(n)])
+        return [header, *map(list, zip(*columns, strict=True))]
+
+    def write(self, folder: Path, name: str, n: int, seed: int, holes: bool) -> Path:
+        """The rows as a file of CSV."""
+        text = io.StringIO()
+        delimiter = ";" if self.format == "decimal comma" else ","
+        csv.writer(text, delimiter=delimiter).writerows(self.rows(n, seed, holes))
+        path = folder / (f"{name}.csv.gz" if self.file == "gzip" else f"{name}.csv")
+        encode = FILES.get(self.file or "", lambda text: text.encode())
+        path.write_bytes(encode(text.getvalue()))
+        return path
+
+    def frame(self, n: int, seed: int, holes: bool) -> pd.DataFrame:
+        """The rows as a table of text."""
+        header, *rows = self.rows(n, seed, holes)
+        return pd.DataFrame(rows, columns=header)
+
+
+SINGLE = [Messy(format=name) for name in FORMATS if name != "plain"]
+SINGLE += [Messy(holes=name) for name in HOLES] + [Messy(extra=name) for name in EXTRAS]
+SINGLE += [Messy(file=name) for name in FILES] + [Messy(column="size, in cm")]
+PAIRS = [
+    Messy("money", "question marks"),
+    Messy("percent", "stray words"),
+    Messy("thousands", "signs for missing"),
+    Messy("decimal comma", "question marks"),
+    Messy("dotted date", "signs for missing"),
+    Messy("named date", "stray words"),
+    Messy("accounting", extra="identifier"),
+    Messy("minus sign", file="UTF-16"),
+    Messy(holes="1e160", extra="codes"),
+    Messy(holes="-999", extra="free text"),
+    Messy(holes="stray words", file="gzip"),
+    Messy("money", extra="line breaks", file="gzip"),
+]
+TABLES = SINGLE + PAIRS

@@ -1,0 +1,170 @@
+"""Messy tables: the informative column is found, or the command refuses with a way out."""
+
+import json
+import warnings
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+from commandline import assert_one_line, run
+from messy import INFORMATIVE, PAIRS, TABLES, Messy
+from quick import assert_one_sentence, quick
+from sklearn.metrics import roc_auc_score
+
+from sepgp import InvalidData
+
+N_TRAIN, N_TEST = 500, 400
+FAST = [PAIRS[0], PAIRS[8], PAIRS[11]]
+EVERY = [
+    pytest.param(table, id=str(table), marks=() if table in FAST else pytest.mark.slow)
+    for table in TABLES
+]
+
+
+def area(fitted, rows: pd.DataFrame) -> float:
+    p = fitted.predict_proba(rows.drop(columns="bought"))[:, 1]
+    return roc_auc_score(rows["bought"] == "yes", p)
+
+
+def fit(table: Messy, form=lambda rows: rows, **options):
+    """A model of the frame, with as little effort as shows whether the column was found."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        rows = form(table.frame(N_TRAIN, 0, holes=True))
+        return quick(n_inducing=20, max_iter=60).fit(rows, target="bought", **options)
+
+
+@pytest.fixture(scope="module")
+def clean() -> float:
+    """The area under the curve with the clean table."""
+    return area(fit(Messy()), Messy().frame(N_TEST, 1, holes=False))
+
+
+@pytest.mark.parametrize("table", EVERY)
+def test_commands(table, clean, tmp_path) -> None:
+    train = table.write(tmp_path, "train", N_TRAIN, 0, holes=True)
+    test = table.write(tmp_path, "test", N_TEST, 1, holes=False)
+    model = tmp_path / "model.sepgp"
+    options = ("--target", "bought", "--inducing", 20, "--steps", 60, "--validation", 0)
+    done = run("train", train, *options, "--out", model)
+    assert done.returncode == 0, done.stderr
+    assert any(line.strip().startswith(table.column) for line in done.stderr.splitlines())
+    done = run("evaluate", model, test, "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["auc"]["value"] > clean - 0.01
+    done = run("predict", model, test, "--out", tmp_path / "p.csv")
+    assert done.returncode == 0, done.stderr
+    p = pyarrow.csv.read_csv(tmp_path / "p.csv").to_pandas()
+    labels = table.frame(N_TEST, 1, holes=False)["bought"] == "yes"
+    assert roc_auc_score(labels, p["probability_yes"]) > clean - 0.01
+    done = run("report", model, test, "--out", tmp_path / "report.html")
+    assert done.returncode == 0, done.stderr
+
+
+FORMS = {"pandas": lambda rows: rows, "Arrow": lambda rows: pa.Table.from_pandas(rows)}
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+@pytest.mark.parametrize("table", EVERY)
+def test_frames(table, form, clean) -> None:
+    fitted = fit(table, form)
+    assert area(fitted, table.frame(N_TEST, 1, holes=False)) > clean - 0.01
+
+
+def ambiguous(tmp_path, n: int = 60):
+    """A file with dates none of which tells day from month."""
+    rows = [f"{1 + i % 12:02d}/{1 + i // 12 % 12:02d}/2020,{i % 2}" for i in range(n)]
+    path = tmp_path / "rows.csv"
+    path.write_text("\n".join(["when,y", *rows]) + "\n")
+    return path
+
+
+def test_dates_that_nothing_decides_need_a_word(tmp_path) -> None:
+    path, model = ambiguous(tmp_path), tmp_path / "model.sepgp"
+    options = ("--target", "y", "--inducing", 5, "--steps", 2, "--validation", 0, "--out", model)
+    done = run("train", path, *options)
+    assert_one_line(done, "Column 'when' has dates such as '0")
+    assert "(--dayfirst or --monthfirst)" in done.stderr
+    assert not model.exists()
+    first = {}
+    for option in ("--dayfirst", "--monthfirst"):
+        done = run("train", path, *options, option)
+        assert done.returncode == 0, done.stderr
+        first[option] = "day first" in done.stderr
+        assert run("predict", model, path, "--out", tmp_path / "p.csv").returncode == 0
+    assert first == {"--dayfirst": True, "--monthfirst": False}
+
+
+def test_how_to_read_a_column_can_be_chosen(tmp_path) -> None:
+    rows = [f"{i % 7},{20200101 + i % 28},n{i},{i / 3:.2f},{i % 2}" for i in range(90)]
+    path, model = tmp_path / "rows.csv", tmp_path / "model.sepgp"
+    path.write_text("\n".join(['"a, b",when,id,x,y', *rows]) + "\n")
+    options = ("--target", "y", "--inducing", 5, "--steps", 2, "--validation", 0, "--out", model)
+    choices = ("a, b=text", "when=date", "id=text", "x=drop")
+    done = run("train", path, *options, *(part for c in choices for part in ("--read", c)))
+    assert done.returncode == 0, done.stderr
+    assert "Warning" not in done.stderr
+    table = [line.split()[-6:] for line in done.stderr.splitlines()[-5:]]
+    assert table[-1][-4:] == ["left", "out", "by", "choice"]
+    for line, kind in zip(done.stderr.splitlines()[-4:-1], ("text", "date", "text"), strict=True):
+        assert f" {kind} " in line
+    # The model knows it: numbers of a table are read as text and dates as well.
+    done = run("evaluate", model, path)
+    assert done.returncode == 0, done.stderr
+    frame = pd.read_csv(path)
+    assert frame.dtypes["when"] == np.int64
+    read = {"a, b": "text", "when": "date", "id": "text", "x": "drop"}
+    fitted = quick(max_iter=2).fit(frame, target="y", read=read)
+    assert dict(fitted.encoding_.kinds) == {"a, b": "text", "when": "time", "id": "text"}
+    assert np.isfinite(fitted.predict_proba(frame)).all()
+    again = quick(max_iter=2).fit(frame.drop(columns="y"), frame["y"], read=read)
+    assert again.encoding_ == fitted.encoding_
+    dropped = run("train", path, *options, "--drop", '"a, b",id')
+    assert "a, b" not in dropped.stderr
+
+
+@pytest.mark.parametrize(
+    ("choice", "said"),
+    [
+        ("x", "--read=x names no kind; write it as COLUMN=number"),
+        ("x=colour", "is no way to read a column; choose one of number, text, date, drop"),
+        ("z=number", "names 'z', which is no column; correct it"),
+        ("word=number", "Column 'word' has no number, but texts such as 'red'"),
+        ("word=date", "Column 'word' has no date, but texts such as 'red'"),
+    ],
+)
+def test_choices_that_cannot_be(choice, said, tmp_path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("x,word,y\n" + "".join(f"{i},red,{i % 2}\n" for i in range(30)))
+    done = run("train", path, "--target", "y", "--read", choice, "--out", tmp_path / "m.sepgp")
+    assert_one_line(done, said)
+    assert_one_sentence(done.stderr.strip().split("\n")[-1])
+
+
+def test_a_warning_has_an_example_with_its_row() -> None:
+    rows = Messy().frame(300, 0, holes=False)
+    rows.loc[123, INFORMATIVE] = "large"
+    with pytest.warns(UserWarning, match="size") as caught:
+        quick(max_iter=2).fit(rows, target="bought")
+    (said,) = [str(w.message) for w in caught]
+    assert said.startswith("Column 'size' is read as numbers, and 1 of its 300 values are none, ")
+    assert "such as 'large' in row 124; they count as missing" in said
+    assert_one_sentence(said)
+
+
+@pytest.mark.parametrize("value", ["-999", "9999", "1e30", "1e160"])
+def test_a_sign_for_missing_is_noticed(value) -> None:
+    rows = Messy(holes=value).frame(600, 0, holes=True)
+    match = f"Column 'size' has the value {float(value):g} in .* of the rows, far from all others"
+    with pytest.warns(UserWarning, match=match.replace("+", r"\+")) as caught:
+        quick(max_iter=2).fit(rows, target="bought")
+    assert_one_sentence(str(caught[0].message))
+
+
+def test_text_where_the_model_has_numbers_is_refused_not_ignored() -> None:
+    fitted = fit(Messy())
+    rows = Messy().frame(50, 1, holes=False).assign(size="large")
+    with pytest.raises(InvalidData, match=r"text .* in column 'size', where the model"):
+        fitted.predict_proba(rows)
