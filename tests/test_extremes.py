@@ -15,6 +15,7 @@ from sepgp.data.moments import Moments, resistant, standardization
 EXTREMES = [0.0, 1e-320, 1e-300, -1e-160, 1.0, -999.0, 1e30, -1e155, 1e160, -1e300, 1.7e308]
 
 
+@pytest.mark.filterwarnings("ignore:Column .* far from all others")
 @settings(
     max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

@@ -20,7 +20,8 @@ def warn_of_sentinels(schema: Schema, rows: NDArray[Any]) -> None:
     """Warn if a named column of features, shape (n, d), has a value that stands for missing."""
     some = rows[:: -(-len(rows) // LOOKED_AT)]
     for name, column in numeric_columns(schema, some):
-        found = sentinel(column.astype(np.float64))
+        with np.errstate(over="ignore"):
+            found = sentinel(column.astype(np.float64))
         if found is not None:
             share = np.mean(column == found)
             warnings.warn(
@@ -43,6 +44,6 @@ def sentinel(column: NDArray[np.float64]) -> float | None:
             continue
         nines = abs(value) < 1e15 and value == round(value) and set(f"{abs(value):.0f}") == {"9"}
         far = 2 * np.abs(others - value).min() > np.ptp(others) and len(others) < len(column) - 1
-        if (nines and far) or abs(value) > ABSURD * np.abs(others).max():
+        if (nines and far) or abs(value) / ABSURD > np.abs(others).max():
             return float(value)
     return None
