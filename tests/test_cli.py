@@ -4,8 +4,11 @@ import os
 import subprocess
 import sys
 
+import numpy as np
+import pandas as pd
 import pytest
 
+from sepgp import GPClassifier
 from sepgp.cli.main import main
 from sepgp.experiments import cells, table1
 from sepgp.experiments.catalogue import CATALOGUE
@@ -32,16 +35,37 @@ def complaint(capsys, *arguments):
 
 
 @pytest.mark.process
-def test_help_waits_for_no_large_library():
-    """Which is what makes it answer at once."""
+@pytest.mark.parametrize(
+    ("arguments", "said", "needed"),
+    [
+        ("--help", "reproduce", set()),
+        ("--version", "sepgp 0.", set()),
+        ("train t.csv", "Missing option", set()),
+        ("train t.csv --target y --out none/m.sepgp", "is in a folder that is not there", set()),
+        ("train none.csv --target y", "There is no file", {"numpy", "pyarrow"}),
+        ("train t.csv --target z", "has no column 'z'", {"numpy", "pyarrow"}),
+        ("train t.csv --target y --resume", "There is no checkpoint", {"numpy", "pyarrow"}),
+        ("predict none.sepgp t.csv", "none.sepgp cannot be read", set()),
+        ("predict m.sepgp none.csv", "There is no file", {"numpy", "pyarrow"}),
+        ("info m.sepgp", "inducing points", {"numpy"}),
+    ],
+)
+def test_first_answers_wait_for_no_large_library(arguments, said, needed, tmp_path):
+    """Which is what makes them come at once."""
+    rows = np.random.default_rng(0).normal(size=(40, 2))
+    pd.DataFrame(rows, columns=["a", "b"]).assign(y=rows[:, 0] > 0).to_csv(tmp_path / "t.csv")
+    GPClassifier(n_inducing=5, max_iter=2).fit(rows, rows[:, 0] > 0).save(tmp_path / "m.sepgp")
     code = (
-        "import atexit, sys; sys.argv = ['sepgp', '--help']; import sepgp.cli.main as cli; "
+        f"import atexit, sys; sys.argv = ['sepgp', *{arguments.split()!r}]; "
+        "import sepgp.cli.main as cli; "
         "large = {'torch', 'sklearn', 'pyarrow', 'pandas', 'numpy', 'scipy'}; "
-        "atexit.register(lambda: print(large & sys.modules.keys(), file=sys.stderr)); cli.main()"
+        "atexit.register(lambda: print(sorted(large & sys.modules.keys()))); cli.main()"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "reproduce" in done.stdout
-    assert done.stderr == "set()\n"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=False
+    )
+    assert said in done.stdout + done.stderr
+    assert done.stdout.splitlines()[-1] == str(sorted(needed))
 
 
 COMMANDS = [

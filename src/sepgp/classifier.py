@@ -13,8 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from sepgp.data.inputs import Given
 from sepgp.errors import InvalidParameter
+from sepgp.evaluation.about import about_if_quick
 from sepgp.files import model as files
-from sepgp.files.tensors import DAMAGE
+from sepgp.files.content import DAMAGE, damaged
 from sepgp.gp.kernels import Kernel
 from sepgp.model import Model
 from sepgp.training import online
@@ -304,7 +305,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
             raise InvalidParameter("The model is not fitted yet; fit it before it is saved.")
         parameters = self.get_params(deep=False)
         kept = {name: value for name, value in parameters.items() if name not in OF_A_RUN}
-        files.save(self.model_, kept, path)
+        files.save(self.model_, kept, path, about_if_quick(self.model_))
 
     def _fitted(self) -> Model:
         check_is_fitted(self)
@@ -343,12 +344,10 @@ def load(path: str | os.PathLike[str]) -> GPClassifier:
     unknown = set(parameters) - (set(estimator.get_params(deep=False)) - set(OF_A_RUN))
     try:
         if unknown:
-            raise InvalidParameter(
-                f"it has the parameter {sorted(unknown)[0]}, which belongs to a run"
-            )
+            raise ValueError(f"it has the parameter {min(unknown)}, which belongs to a run")
         estimator.set_params(**parameters)
         estimator._settings()
     except DAMAGE as error:
-        raise files.damaged(path, error) from error
+        raise damaged(path, error) from error
     estimator.model_ = model
     return estimator

@@ -1,13 +1,11 @@
 """`sepgp info`: what a model file holds."""
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import Any
 
 import typer
 
 from sepgp.cli.options import Model
-
-if TYPE_CHECKING:
-    from sepgp.model import Model as Fitted
 
 
 def info(model: Model) -> None:
@@ -19,40 +17,32 @@ def info(model: Model) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from sepgp.classifier import load
-    from sepgp.evaluation.relevance import relevance
+    from sepgp.files.content import DAMAGE, damaged
 
-    fitted = load(model).model_
     facts = Table(box=None, show_header=False)
-    for name, value in _facts(fitted).items():
-        facts.add_row(name, value)
+    columns = Table("column", "read as", "relevance", box=None)
+    told = _told(model)
+    try:
+        for name, value in told["facts"].items():
+            facts.add_row(name, value)
+        for name, kind, share in told["columns"][:30]:
+            columns.add_row(name, kind, f"{100 * share:5.1f} %  {'█' * round(30 * share)}")
+    except DAMAGE as error:
+        raise damaged(model, error) from error
     console = Console()
     console.print(facts)
-    read = {name: kind for name, kind, _ in fitted.schema.columns}
-    columns = Table("column", "read as", "relevance", box=None)
-    for name, share in sorted(relevance(fitted).items(), key=lambda item: -item[1])[:30]:
-        bar = f"{100 * share:5.1f} %  {'█' * round(30 * share)}"
-        columns.add_row(name, read[name], bar)
     typer.echo("")
     console.print(columns)
 
 
-def _facts(model: "Fitted") -> dict[str, str]:
-    return {
-        "method": f"{model.method.upper()}, {str(model.dtype).removeprefix('torch.')}",
-        "classes": _classes([str(label) for label in model.classes.tolist()]),
-        "target": model.target or "not known",
-        "rows": f"{model.n_seen:,.0f}",
-        "columns": f"{model.schema.n_columns}, as {model.Z.shape[1]} features",
-        "inducing points": str(len(model.Z)),
-        "kernel": repr(model.kernel).replace("\n", " "),
-        "log evidence": f"{model.log_evidence:,.1f}",
-        "training": f"{model.n_iter} steps in {model.history['seconds'][-1]:.1f} s",
-    }
+def _told(path: Path) -> Any:
+    """What the file says itself, which needs no torch, or what its model says."""
+    from sepgp.files.content import read_model
 
+    _, header = read_model(path)
+    if header.get("about") is not None:
+        return header["about"]
+    from sepgp.cli.options import load_model
+    from sepgp.evaluation.about import about
 
-def _classes(labels: list[str], most: int = 30) -> str:
-    if len(labels) == 2:
-        return " and ".join(labels)
-    more = f" and {len(labels) - most} more" if len(labels) > most else ""
-    return f"{len(labels)}: {', '.join(labels[:most])}{more}"
+    return about(load_model(path).model_)

@@ -15,8 +15,9 @@ from sepgp.data.batches import aligned
 from sepgp.data.encoding import encoding_from_json
 from sepgp.data.scaling import Scaling
 from sepgp.data.schema import Schema
-from sepgp.errors import InvalidData, brief, reason
+from sepgp.files import content
 from sepgp.files import tensors as tensor_files
+from sepgp.files.content import FORMAT, VERSION
 from sepgp.files.kernels import kernel_of, parameters_of, structure_of
 from sepgp.gp.kernels import Kernel
 from sepgp.gp.natural import Natural
@@ -24,7 +25,6 @@ from sepgp.gp.predictor import Predictor, posterior
 from sepgp.likelihoods import for_classes
 from sepgp.model import Model
 
-FORMAT, VERSION = "sepgp model", 3
 LARGEST_COUNT = 2**32
 """Of steps and the like."""
 HISTORY = {
@@ -42,8 +42,12 @@ HISTORY = {
 """Columns of the history in the order of the file, each with its type."""
 
 
-def save(model: Model, parameters: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
+def save(
+    model: Model, parameters: Mapping[str, Any], path: str | os.PathLike[str], about: Any = None
+) -> None:
     """Write a fitted model to a file, with the parameters of the estimator that holds it.
+
+    `about` is what `sepgp info` says of it, if that is known.
 
     The file is replaced at once or not at all. It holds what predictions and `partial_fit` need,
     the history of the training, and no rows: of the data it has means and deviations, frequent
@@ -80,6 +84,7 @@ def save(model: Model, parameters: Mapping[str, Any], path: str | os.PathLike[st
         "target": model.target,
         "n_seen": model.n_seen,
         "iteration": model.iteration,
+        "about": about,
         "log_evidence": model.log_evidence if math.isfinite(model.log_evidence) else None,
         **counts,
     }
@@ -88,17 +93,10 @@ def save(model: Model, parameters: Mapping[str, Any], path: str | os.PathLike[st
 
 def load(path: str | os.PathLike[str]) -> tuple[Model, dict[str, Any]]:
     """The model that `save` wrote and its parameters; no code in the file is run."""
-    tensors, header = tensor_files.read(path, "name a model file, and before the data")
-    if not isinstance(header, dict) or header.get("format") != FORMAT:
-        raise InvalidData(f"{path} is not a model file of sepgp; name one that `save` wrote.")
-    version = header.get("version")
-    if type(version) is not int or not 1 <= version <= VERSION:
-        raise InvalidData(
-            f"{path} is a model file of version {brief(str(version))}, and this is sepgp "
-            f"{__version__}, which reads versions 1 to {VERSION}; update sepgp."
-        )
+    arrays, header = content.read_model(path)
+    tensors = {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}
     try:
-        if version == 1:  # nothing was measured during training
+        if header["version"] == 1:  # nothing was measured during training
             tensors["history"] = torch.nn.functional.pad(tensors["history"], (0, 1), value=math.nan)
         _check_tensors(tensors, header)
         tensors = {name: aligned(tensor) for name, tensor in tensors.items()}
@@ -107,13 +105,8 @@ def load(path: str | os.PathLike[str]) -> tuple[Model, dict[str, Any]]:
         _check(model)
         _check_numbers(model)
         return model, parameters
-    except tensor_files.DAMAGE as error:
-        raise damaged(path, error) from error
-
-
-def damaged(path: str | os.PathLike[str], error: BaseException) -> InvalidData:
-    """The complaint about a file that holds no model."""
-    return InvalidData(f"{path} is damaged ({reason(error)}); save the model again.")
+    except content.DAMAGE as error:
+        raise content.damaged(path, error) from error
 
 
 def _check_tensors(tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> None:

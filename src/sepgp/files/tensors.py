@@ -1,34 +1,19 @@
 """Files of tensors and JSON that are never half written and never run code when they are read."""
 
-import hashlib
 import json
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load as decode
 from safetensors.torch import save as encode
 from torch import Tensor
 
 from sepgp.data.batches import aligned
-from sepgp.errors import InvalidData, reason
+from sepgp.files import content
 from sepgp.files.atomic import replacing
-
-KEY, DIGEST = "sepgp", "sha256"
-"""The entries of the file's header that hold the JSON, and the digest of all that is in it."""
-DAMAGE = (
-    ArithmeticError,
-    AttributeError,
-    LookupError,
-    RuntimeError,
-    SafetensorError,
-    TypeError,
-    ValueError,
-)
-"""What goes wrong when something is read that `write` did not write."""
+from sepgp.files.content import DIGEST as DIGEST
+from sepgp.files.content import KEY as KEY
 
 
 def write(path: str | os.PathLike[str], tensors: Mapping[str, Tensor], header: Any) -> None:
@@ -37,38 +22,21 @@ def write(path: str | os.PathLike[str], tensors: Mapping[str, Tensor], header: A
     copies = {name: tensor.detach().cpu().clone() for name, tensor in tensors.items()}
     text = json.dumps(header)
     # Not by `save_file`, whose own temporary file nobody would remove if the process was killed.
-    content = encode(copies, {KEY: text, DIGEST: _digest(copies, text)})
+    encoded = encode(copies, {KEY: text, DIGEST: _digest(copies, text)})
     with replacing(path) as temporary:
-        temporary.write_bytes(content)
+        temporary.write_bytes(encoded)
 
 
 def read(
     path: str | os.PathLike[str], remedy: str = "name another file"
 ) -> tuple[dict[str, Tensor], Any]:
     """The tensors and the header of a file that `write` wrote; `remedy` is for one it did not."""
-    try:
-        # All bytes at once: another process may replace the file between two looks at it.
-        content = Path(path).read_bytes()
-        tensors = decode(content)
-        length = int.from_bytes(content[:8], "little")
-        entries = json.loads(content[8 : 8 + length])["__metadata__"]
-        if entries[DIGEST] != _digest(tensors, entries[KEY]):
-            raise ValueError("the digest is another")
-        header = json.loads(entries[KEY])
-        json.dumps(header, ensure_ascii=False).encode()  # half a character is an error here
-        return tensors, header
-    except OSError as error:
-        raise InvalidData(f"{path} cannot be read ({reason(error)}); check the path.") from error
-    except DAMAGE as error:
-        raise InvalidData(f"{path} is damaged or was not written by sepgp; {remedy}.") from error
+    arrays, header = content.read(path, remedy)
+    return {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}, header
 
 
 def _digest(tensors: Mapping[str, Tensor], text: str) -> str:
-    total = hashlib.sha256(text.encode())
-    for name, tensor in sorted(tensors.items()):
-        total.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        total.update(tensor.contiguous().numpy().tobytes())
-    return total.hexdigest()
+    return content.digest({name: tensor.numpy() for name, tensor in tensors.items()}, text)
 
 
 def flat(prefix: str, values: Mapping[str, Any]) -> tuple[dict[str, Tensor], dict[str, Any]]:

@@ -13,6 +13,7 @@ import torch
 from sepgp.errors import InvalidData, InvalidParameter, brief
 from sepgp.files import tensors as persistence
 from sepgp.files.atomic import remove_leftovers
+from sepgp.files.content import DAMAGE
 from sepgp.training.monitor import Best
 from sepgp.training.record import Record
 from sepgp.training.step import TrainingState
@@ -88,7 +89,7 @@ class Checkpoint:
                 )
             try:
                 self._check(self._tensors, self._header)
-            except persistence.DAMAGE as error:
+            except DAMAGE as error:
                 raise self.damaged() from error
 
     @staticmethod
@@ -171,7 +172,7 @@ class Checkpoint:
             seconds, finished = float(header["seconds"]), bool(header["finished"])
             if not 0 <= seconds < math.inf or (finished and not history):
                 raise ValueError("a run cannot have ended like this")
-        except persistence.DAMAGE as error:
+        except DAMAGE as error:
             raise self.damaged() from error
         self._tensors = {}
         self._written = time.monotonic()
