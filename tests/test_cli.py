@@ -112,7 +112,7 @@ def test_a_fault_of_ours_is_one_line_too(capsys, monkeypatch, tmp_path):
         raise KeyError("x")
 
     (tmp_path / "m.sepgp").touch()
-    monkeypatch.setattr("sepgp.files.model.load", fail)
+    monkeypatch.setattr("sepgp.files.content.read_model", fail)
     sentence = complaint(capsys, "info", str(tmp_path / "m.sepgp"))
     assert "KeyError at " in sentence
     assert "test_cli.py:" in sentence

@@ -21,10 +21,7 @@ SHAPES = (
     + r"(?P<d>\d{1,2})(?:st|nd|rd|th)?[. -]+(?P<w>[A-Za-z]{3,9})[.,]?[ -]+(?P<y>\d{4}|\d\d)",
     r"^(?P<y>\d{4})(?P<m>\d\d)(?P<d>\d\d)",
 )
-MONTHS = pa.array(
-    ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"],
-    pa.large_string(),
-)
+MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 DAY = 86_400.0
 WEEK, YEAR = 7.0, 365.2425
 CYCLES = ("day", "week", "year")
@@ -78,7 +75,8 @@ def _times(parts: pa.StructArray, dayfirst: bool) -> NDArray[np.datetime64]:
         month, day = (number("b"), number("a")) if dayfirst else (number("a"), number("b"))
     if "w" in names:
         short = pc.utf8_slice_codeunits(pc.utf8_lower(pc.struct_field(parts, "w")), 0, 3)
-        month = 1 + pc.index_in(short, MONTHS).cast(pa.float64()).to_numpy(zero_copy_only=False)
+        months = pa.array(MONTHS, pa.large_string())
+        month = 1 + pc.index_in(short, months).cast(pa.float64()).to_numpy(zero_copy_only=False)
     half = pc.utf8_lower(pc.struct_field(parts, "p"))
     hour = number("h", 0)
     for letter, twelve in (("a", -12), ("p", 0)):  # 12 am is midnight, 12 pm noon, 1 pm is 13

@@ -13,7 +13,7 @@ NUMBER = r"^[-+]?(?:\d+|[1-9]\d{{0,2}}(?:{thousands}\d{{3}})+)?(?:{point}\d*)?(?
 CLOCK = r"^(?P<h>\d{1,2}):(?P<m>\d\d)(?::(?P<s>\d\d(?:\.\d+)?))?$"
 CODE = r"^0\d+$"
 """Zeros in front belong to a code, such as a postcode."""
-TRUTH = pa.array(["false", "true"], pa.large_string())
+TRUTH = ("false", "true")
 
 
 def parsed(texts: pa.Array, comma: bool = False) -> Floats:
@@ -39,7 +39,7 @@ def parsed(texts: pa.Array, comma: bool = False) -> Floats:
     plain = pc.replace_substring_regex(clean, rf"^\+|{apart}", "")
     plain = pc.replace_substring(plain, ",", ".") if comma else plain
     numbers = _array(pc.if_else(right, plain, None).cast(pa.float64()))
-    truth = _array(pc.index_in(clean, TRUTH).cast(pa.float64()))
+    truth = _array(pc.index_in(clean, pa.array(TRUTH, pa.large_string())).cast(pa.float64()))
     return np.where(np.isnan(numbers), np.where(np.isnan(truth), _seconds(clean), truth), numbers)
 
 

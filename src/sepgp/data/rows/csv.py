@@ -70,7 +70,7 @@ class CSVRows(LineRows):
         convert = pa_csv.ConvertOptions(
             column_types=types, strings_can_be_null=True, include_columns=list(types)
         )
-        convert.null_values = [*convert.null_values, *SIGNS.to_pylist(), "None"]
+        convert.null_values = [*convert.null_values, *SIGNS, "None"]
         return pa_csv.read_csv(pa.BufferReader(content), read, parse, convert)
 
 

@@ -1,12 +1,12 @@
 """Rows of a table in memory."""
 
+import sys
 from collections.abc import Sequence
 from numbers import Number
 from typing import Any
 
 import pyarrow as pa
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 
 from sepgp.data import checks
 from sepgp.data.rows.base import Block, RowsInMemory, Wanted
@@ -46,7 +46,8 @@ def in_memory(data: Any) -> Any:
     """A lazy frame of polars as the frame it stands for, and a sparse matrix as a dense one."""
     if hasattr(data, "collect") and hasattr(data, "collect_schema"):
         return data.collect()
-    return data.toarray() if issparse(data) else data
+    sparse = sys.modules.get("scipy.sparse")  # which is imported if there is such a matrix
+    return data.toarray() if sparse is not None and sparse.issparse(data) else data
 
 
 def is_table(data: Any) -> bool:
