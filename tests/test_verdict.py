@@ -9,6 +9,7 @@ from quick import blobs, quick
 from sepgp import report
 from sepgp.evaluation.metrics import Estimate, metrics
 from sepgp.evaluation.tally import Tally
+from sepgp.evaluation.two_classes import chance_of_calibration_error
 from sepgp.report.verdict import verdict
 
 
@@ -18,6 +19,7 @@ def said(p, y, n_classes=2, noise=0.3, ignorance=0.1):
     loss = -np.log(np.where(y, p, 1 - p))
     found = SimpleNamespace(
         scores=metrics(np.column_stack([1 - p, p]), loss, y.astype(int), ones),
+        chance=chance_of_calibration_error(p, ones),
         tally=Tally.of(p, y, ones),
         confusion=SimpleNamespace(counts=np.zeros((n_classes, n_classes))),
         noise=noise,

@@ -18,6 +18,7 @@ from sepgp.evaluation.confusion import Confusion
 from sepgp.evaluation.metrics import Estimate, class_codes, metrics
 from sepgp.evaluation.relevance import relevance
 from sepgp.evaluation.tally import Tally
+from sepgp.evaluation.two_classes import chance_of_calibration_error
 from sepgp.evaluation.uncertainty import Uncertainty, uncertainty
 from sepgp.model import Model
 from sepgp.report.columns import Column, Rows, columns
@@ -68,6 +69,8 @@ class Findings(NamedTuple):
     """Whether rows have weights of their own."""
     scores: dict[str, Estimate]
     """As `sepgp evaluate` gives them."""
+    chance: float
+    """The calibration error that right probabilities would have here."""
     tally: Tally
     """Of the second of two classes, or of whether the most probable of many was right."""
     confusion: Confusion
@@ -110,6 +113,7 @@ def findings(
         n_rows=len(codes),
         weighted=bool((weight != 1).any()),
         scores=metrics(p, loss, codes, weight),
+        chance=chance_of_calibration_error(p[:, 1] if p.shape[1] == 2 else p.max(1), weight),
         tally=seen.tally,
         confusion=seen.confusion,
         noise=float(noise),

@@ -7,8 +7,8 @@ import numpy as np
 from sepgp.evaluation.tally import Reliability
 from sepgp.report.findings import Findings
 
-CALIBRATED = 0.9
-"""Share of rows in bins that are as stated, within the interval, from which probabilities hold."""
+CALIBRATED = 2.0
+"""Times the calibration error of right probabilities up to which those of a model hold."""
 SMALL = 0.01
 """A calibration error that nobody minds."""
 IGNORANT = 1 / 3
@@ -51,17 +51,17 @@ def verdict(found: Findings, entropy: float) -> Iterator[str]:
 
 def _calibration(found: Findings) -> str:
     error = found.scores["ece"].value
-    bins = found.tally.reliability()
-    holds = (bins.low <= bins.stated) & (bins.stated <= bins.high)
-    differ = f"stated and observed differ by {error:.3f} on average"
-    if error < SMALL or bins.rows @ holds >= CALIBRATED * bins.rows.sum():
-        return f"Calibrated: {differ}, which is within what chance allows."
-    over = _overconfidence(bins, len(found.confusion.counts) == 2)
+    differ = f"stated and observed probabilities differ by {error:.3f} on average"
+    by_chance = f"right ones would by {found.chance:.3f}, by chance"
+    if error < max(SMALL, CALIBRATED * found.chance):
+        return f"Calibrated: {differ}; {by_chance}."
+    over = _overconfidence(found.tally.reliability(), len(found.confusion.counts) == 2)
     if over > error / 2:
-        return f"Too sure of itself: {differ}. Calibrate it on held-out rows before relying on it."
+        advice = "Calibrate it on held-out rows before relying on it"
+        return f"Too sure of itself: {differ}; {by_chance}. {advice}."
     if over < -error / 2:
-        return f"Less sure than it could be: {differ}."
-    return f"Not calibrated: {differ}, too high for some rows and too low for others."
+        return f"Less sure than it could be: {differ}; {by_chance}."
+    return f"Not calibrated, too high for some rows and too low for others: {differ}; {by_chance}."
 
 
 def _percent(share: float) -> str:
