@@ -225,7 +225,7 @@ def test_a_text_that_differs_in_nearly_every_row_is_left_out() -> None:
     total = parts[0]
     for part in parts[1:]:
         total = total + part
-    assert len(total.parts[0].levels) == MOST_LEVELS
+    assert MOST_LEVELS <= len(total.parts[0].levels) <= 2 * MOST_LEVELS
     assert_allclose(total.parts[0].n_levels, 10_000, rtol=0.1)
     encoding, (note,) = total.encoding()
     assert encoding.columns == ("x",)

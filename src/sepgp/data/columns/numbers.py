@@ -43,6 +43,14 @@ def parsed(texts: pa.Array, comma: bool = False) -> Floats:
     return np.where(np.isnan(numbers), np.where(np.isnan(truth), _seconds(clean), truth), numbers)
 
 
+def plain(texts: pa.Array) -> bool:
+    """Whether all texts are numbers as computers write them."""
+    try:
+        return not pc.any(pc.is_nan(texts.cast(pa.float64()))).as_py()
+    except pa.ArrowInvalid:
+        return False
+
+
 def with_commas(texts: pa.Array, points: Floats) -> Floats:
     """The same with decimal commas, where `points` are the numbers with decimal points."""
     if np.isnan(points).any() or pc.any(pc.match_substring(texts, ",")).as_py():

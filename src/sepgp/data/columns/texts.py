@@ -2,7 +2,7 @@
 
 import zlib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
@@ -16,7 +16,11 @@ from sepgp.data.moments import Moments
 from sepgp.data.scaling import Floats
 
 MOST_LEVELS = 1000
-"""Different texts of a column that are counted; of more, the most frequent."""
+"""Different texts of a column that are counted, at least; of more, the most frequent."""
+NUMBER_LEVELS = 128
+"""The same of texts that are numbers, most likely."""
+LOOKED_AT = 1000
+"""Texts of a block that are looked at to see whether most differ."""
 SKETCH = 1024
 """Smallest hashes that are kept to estimate how many different texts there are."""
 
@@ -77,22 +81,16 @@ class Texts:
 
         `dated` is whether digits alone may be dates.
         """
-        coded = column.dictionary_encode()
-        known = coded.dictionary
-        place = coded.indices.fill_null(len(known)).to_numpy()
-        rows, weights = (np.bincount(place, w, len(known) + 1) for w in (None, weight))
-        nothing = np.append(absent(known).to_numpy(zero_copy_only=False), True)
-        here = pa.array(~nothing[:-1])
-        texts, rows, heavy = known.filter(here), rows[~nothing], weights[~nothing]
-        lost = float(weights[nothing].sum())
+        texts, rows, heavy, lost = _different(column, weight)
         codes = numbers.codes(texts).to_numpy(zero_copy_only=False)
 
-        def reading(values: Floats) -> Reading:
-            right = ~np.isnan(values[:, 0])
+        def reading(found: NDArray[Any], features: Callable[[NDArray[Any]], Floats]) -> Reading:
+            right = found == found  # neither NaN nor NaT
             failed = None if right.all() else texts[int(np.argmin(right))].as_py()
-            moments = Moments.of(
-                np.vstack([values, np.full((1, values.shape[1]), np.nan)]), np.append(heavy, lost)
-            )
+            unread = float(heavy[~right].sum()) + lost
+            values = features(found[right])
+            gap = np.full((1, values.shape[1]), np.nan)
+            moments = Moments.of(np.vstack([values, gap]), np.append(heavy[right], unread))
             return Reading(moments, int(rows[right].sum()), failed)
 
         with_points = numbers.parsed(texts)
@@ -101,17 +99,20 @@ class Texts:
         with_commas = numbers.with_commas(texts, with_points)
         never = np.full(len(texts), np.datetime64("NaT", "us"))
         month, day = (never if plain else dates.parsed(texts, first) for first in (False, True))
-        frequent = np.argsort(-heavy, kind="stable")[:MOST_LEVELS]
-        names = texts.take(frequent).to_pylist()
+        few = plain and not codes.any()
+        frequent = np.argsort(-heavy, kind="stable")[: NUMBER_LEVELS if few else MOST_LEVELS]
+        levels: Counter[str] = Counter()
+        for name, value in zip(texts.take(frequent).to_pylist(), heavy[frequent], strict=True):
+            levels[name] += float(value)
         sketch = np.empty(0, np.uint32) if plain else _hashes(texts)
         return cls(
             int(rows.sum()),
             int(rows[codes].sum()),
             lost,
-            Counter(dict(zip(names, heavy[frequent].tolist(), strict=True))),
+            levels,
             sketch,
-            (reading(with_points[:, None]), reading(with_commas[:, None])),
-            (reading(dates.features(month)), reading(dates.features(day))),
+            (reading(with_points, _column), reading(with_commas, _column)),
+            (reading(month, dates.features), reading(day, dates.features)),
         )
 
     def __add__(self, other: Self) -> Self:
@@ -119,7 +120,7 @@ class Texts:
         levels = Counter(self.levels)
         for level, weight in other.levels.items():
             levels[level] += weight
-        if len(levels) > MOST_LEVELS:
+        if len(levels) > 2 * MOST_LEVELS:
             levels = Counter(dict(levels.most_common(MOST_LEVELS)))
         return type(self)(
             self.n_rows + other.n_rows,
@@ -156,6 +157,31 @@ class Texts:
         if len(self.sketch) < SKETCH:
             return max(len(self.levels), len(self.sketch))
         return (SKETCH - 1) * 2.0**32 / float(self.sketch[-1])
+
+
+def _different(
+    column: pa.Array, weight: Floats
+) -> tuple[pa.Array, NDArray[np.int_], Floats, float]:
+    """The different texts, rows and weight of each, and weight of the rows without one.
+
+    Numbers most of which differ are not put together: that would cost more than to take each.
+    """
+    some = column[:LOOKED_AT]
+    if 2 * len(some.unique()) > len(some) and numbers.plain(column):
+        here = column.is_valid().to_numpy(zero_copy_only=False)
+        lost = float(weight[~here].sum())
+        return column.drop_null(), np.ones(here.sum(), int), weight[here], lost
+    coded = column.dictionary_encode()
+    known = coded.dictionary
+    place = coded.indices.fill_null(len(known)).to_numpy()
+    rows, weights = (np.bincount(place, w, len(known) + 1) for w in (None, weight))
+    nothing = np.append(absent(known).to_numpy(zero_copy_only=False), True)
+    texts = known.filter(pa.array(~nothing[:-1]))
+    return texts, rows[~nothing], weights[~nothing], float(weights[nothing].sum())
+
+
+def _column(values: Floats) -> Floats:
+    return values[:, None]
 
 
 def _hashes(texts: pa.Array) -> NDArray[np.uint32]:
