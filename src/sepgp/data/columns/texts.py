@@ -102,8 +102,9 @@ class Texts:
         few = plain and not codes.any()
         frequent = np.argsort(-heavy, kind="stable")[: NUMBER_LEVELS if few else MOST_LEVELS]
         levels: Counter[str] = Counter()
-        for name, value in zip(texts.take(frequent).to_pylist(), heavy[frequent], strict=True):
-            levels[name] += float(value)
+        shares: list[Any] = heavy[frequent].tolist()
+        for name, value in zip(texts.take(frequent).to_pylist(), shares, strict=True):
+            levels[name] += value
         sketch = np.empty(0, np.uint32) if plain else _hashes(texts)
         return cls(
             int(rows.sum()),
