@@ -54,11 +54,9 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         Rows per step. None takes all rows up to 2,000, and else minibatches of 2,000.
     learn_kernel, learn_inducing : bool
         Whether gradients move the kernel's parameters and the inducing points.
-    max_iter : int or None
-        Steps. None takes 250 when every step sees all rows and 1,000 with minibatches, or with a
-        time budget as many as fit into it.
-    time_budget : float or None
-        Wall-clock seconds for training. The learning-rate schedule fits itself to it.
+    max_iter, time_budget : int or None, float or None
+        Steps, and wall-clock seconds for training, to which the learning rate fits itself. With
+        neither, 250 steps when every step sees all rows, and 1,000 with minibatches.
     learning_rate : float or None
         Of the optimiser at the start; with "adam" it falls to 0 along a half cosine. None takes
         0.2, and with "sign" 0.01. In minibatches inducing points move at 0.1 or less.
@@ -100,9 +98,9 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     checkpoint, checkpoint_every : path or None, float
         A file that `fit` writes its progress to every so many seconds. If it is there, `fit` goes
         on from it, and ends with the same numbers as if it had never been stopped.
-    n_factors : int
-        The number K of tied factors of "sep", one for each of K clusters of rows: between SEP,
-        K = 1, and EP, in O(K m²) memory. `partial_fit` has one.
+    n_factors, power : int, float
+        Tied factors of "sep", one for each of K clusters of rows, nearer to EP in O(K m²) memory;
+        and the share of a factor that cavities lack: 1 for EP and SEP, 0 for variational inference.
 
     Attributes
     ----------
@@ -115,7 +113,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     kernel_, inducing_points_ : Kernel, array of shape (m, d)
         As learned; length-scales are in standardised units, inducing points in those of X.
     log_evidence_, n_iter_ : float, int
-        log Z_q, averaged over the epoch that led to the model; steps of the last training.
+        log Z_q (power 0: the ELBO), averaged over the model's last epoch; steps of the training.
     history_ : dict of arrays, each of shape (n_iter_,)
         A table with a row per step: see `sepgp.training.record.Record`.
     """
@@ -150,6 +148,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         checkpoint: str | os.PathLike[str] | None = None,
         checkpoint_every: float = 60.0,
         n_factors: int = 1,
+        power: float = 1.0,
     ) -> None:
         self.method = method
         self.n_inducing = n_inducing
@@ -179,11 +178,10 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         self.checkpoint = checkpoint
         self.checkpoint_every = checkpoint_every
         self.n_factors = n_factors
+        self.power = power
 
     model_: Model
     """All that training found, set as a whole: other threads predict by the old or the new one."""
-
-    # ------------------------------------------------------------------ training
 
     def fit(
         self,
@@ -256,11 +254,6 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     def _run(self) -> Run:
         return Run(**{field.name: getattr(self, field.name) for field in fields(Run)})
 
-    # ---------------------------------------------------------------- prediction
-    #
-    # Each takes what `fit` takes. Rows in memory give an array; a source gives an iterator of
-    # arrays, block by block, in the order of its rows.
-
     def predict_latent(self, X: Any) -> Any:
         """Mean and variance of f at the rows X: two arrays of shape (n,), or (n, C) for C > 2.
 
@@ -310,8 +303,6 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     def _fitted(self) -> Model:
         check_is_fitted(self)
         return self.model_
-
-    # ------------------------------------------------------- what the model holds
 
     classes_ = property(attrgetter("model_.classes"))
     n_features_in_ = property(attrgetter("model_.schema.n_columns"))

@@ -166,7 +166,7 @@ def _model(
             tensors["scale"].numpy().copy(),
             math.inf if tail is None else float(tail),
         ),
-        likelihood=for_classes(len(header["classes"])),
+        likelihood=for_classes(len(header["classes"]), float(parameters.get("power", 1.0))),
         kernel=kernel_of(header["kernel"], "kernel", tensors),
         Z=tensors["Z"],
         sites=Natural(tensors["Lambda"], tensors["b"]),

@@ -59,12 +59,14 @@ def gather(state: State, rows: Rows, factors: Factors) -> Natural | None:
     return coordinate_sum(rows.V, factors.weight * nu, factors.weight * mu)
 
 
-def prepare(state: State, fitc: FITC, n: float, gathered: Natural | None = None) -> Prepared:
+def prepare(
+    state: State, fitc: FITC, n: float, gathered: Natural | None = None, power: float = 1.0
+) -> Prepared:
     """q, from which every row takes its own cavity. Cost O(m³)."""
     if gathered is None:
         gathered = fitc.to_coordinates(Natural(state.Lambda, state.b))
     q = fitc.posterior(gathered)
-    return Prepared(fitc, n, q, q, 0.0 * q.log_norm, state)
+    return Prepared(fitc, n, q, q, 0.0 * q.log_norm, state, power)
 
 
 def sums(prepared: Prepared, rows: Rows, factors: Factors, damping: float = DAMPING) -> Sums:
@@ -84,9 +86,10 @@ def sums(prepared: Prepared, rows: Rows, factors: Factors, damping: float = DAMP
     covO = covV if O is V else cov @ O
 
     # 1.1  Cavity q\i ∝ q / φ̃_i, by scalars. A row of weight below one has only that much in q;
-    #      a row whose cavity would have no positive variance is left as it is.
+    #      a row whose cavity would have no positive variance is left as it is. With a power a
+    #      the cavity lacks the share a of the site.
     site_mean, site_var, overlap = mean @ O, (O * covO).sum(-2), (V * covO).sum(-2)
-    copies = weight.clamp_max(1)
+    copies = prepared.power * weight.clamp_max(1)
     proper = copies * nu * site_var < 1
     proper = proper if proper.ndim == 1 else proper.all(0)
     copies = copies * proper
@@ -95,9 +98,13 @@ def sums(prepared: Prepared, rows: Rows, factors: Factors, damping: float = DAMP
     pull, gain = (nu_out * site_mean - mu_out) / d, nu_out / d
     cavity_mean = mean @ V + overlap * pull
     cavity_var = (V * covV).sum(-2) + gain * overlap * overlap
-    # g(θ\i) − g(θ) when one site is taken out of q.
+    # g(θ\i) − g(θ) when one site is taken out of q; as the power goes to 0, −E_q[log φ̃_i].
     without = site_mean - mu_out * site_var
     log_removal = 0.5 * (gain * without * without - mu_out * (site_mean + without) - torch.log(d))
+    if prepared.power == 0:
+        log_removal = 0.5 * nu * (site_var + site_mean * site_mean) - mu * site_mean
+    else:
+        log_removal = log_removal / prepared.power
 
     # 1.2  φ̃_i = proj(φ_i).
     tilted = factors.likelihood.moments(factors.targets, cavity_mean, cavity_var, rows.s)

@@ -41,6 +41,8 @@ class Prepared(NamedTuple):
     """Σ_i [g(θ\\i) − g(θ)] as far as it is the same for all rows, shape ()."""
     sites: object = None
     """The sites of single rows (EP), or the cavities of several parts of the rows."""
+    power: float = 1.0
+    """The share of a row's site that its cavity lacks."""
 
     @property
     def ok(self) -> bool:

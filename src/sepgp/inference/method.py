@@ -1,7 +1,7 @@
 """The methods by name, and one step of any of them: m × m work, sums over rows, m × m work."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial, reduce
 from operator import add
 from typing import Any
@@ -26,7 +26,8 @@ class Method:
     init: Callable[[int, int, bool, tuple[int, ...]], State]
     """From m, n, whether batches are parts of the rows, and the leading axes of latent functions
     to sites that say nothing yet."""
-    prepare: Callable[[State, FITC, float, Natural | None], Prepared]
+    prepare: Callable[..., Prepared]
+    """From sites, FITC, n, what `gather` found, and a power where the method takes one."""
     sums: Callable[[Prepared, Rows, Factors], Sums]
     update: Callable[[State, Prepared, Sums, float], State]
     gather: Callable[[State, Rows, Factors], Natural | None] | None = None
@@ -44,11 +45,14 @@ METHODS = {
 }
 
 
-def chosen(name: str, n_factors: int = 1) -> Method:
-    """The method of this name, with several tied sites if they are asked for."""
-    if n_factors == 1:
-        return METHODS[name]
-    return Method(partial(parts.init, n_factors), parts.prepare, parts.sums, parts.update)
+def chosen(name: str, n_factors: int = 1, power: float = 1.0) -> Method:
+    """The method of this name, with several tied sites and a power if they are asked for."""
+    method = METHODS[name]
+    if n_factors > 1:
+        method = Method(partial(parts.init, n_factors), parts.prepare, parts.sums, parts.update)
+    if power == 1:
+        return method
+    return replace(method, prepare=partial(method.prepare, power=power))
 
 
 def prepare(

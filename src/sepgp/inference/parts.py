@@ -40,8 +40,13 @@ def init(
     return State(*product, *each, torch.zeros(n_parts, dtype=torch.float64))
 
 
-def prepare(state: State, fitc: FITC, n: float, gathered: Natural | None = None) -> Prepared:
-    """q, and a cavity q / φ̃_k^(1/n_k) for every part. Cost O(K m³)."""
+def prepare(
+    state: State, fitc: FITC, n: float, gathered: Natural | None = None, power: float = 1.0
+) -> Prepared:
+    """q, and a cavity q / φ̃_k^(1/n_k) for every part. Cost O(K m³).
+
+    A power is as for SEP.
+    """
     product = fitc.to_coordinates(Natural(state.Lambda, state.b))
     q = fitc.posterior(product)
     share = n * state.weight / state.weight.sum().clamp_min(1e-300)
@@ -51,11 +56,12 @@ def prepare(state: State, fitc: FITC, n: float, gathered: Natural | None = None)
             cavities.append(q)
             continue
         site = fitc.to_coordinates(Natural(Lambda, b))
-        cavities.append(fitc.posterior(product - 1 / max(n_k, 1.0) * site))
-        if n_k < sep.LARGE:
-            total = total + n_k * (cavities[-1].log_norm - q.log_norm)
+        cavity = q if power == 0 else fitc.posterior(product - power / max(n_k, 1.0) * site)
+        cavities.append(cavity)
+        if n_k < sep.LARGE * power:
+            total = total + n_k / power * (cavity.log_norm - q.log_norm)
         else:
-            total = total + sep.log_removal(site, q, cavities[-1])
+            total = total + sep.log_removal(site, q, cavity)
     return Prepared(fitc, n, q, q, total, tuple(cavities))
 
 

@@ -21,16 +21,23 @@ def init(n_inducing: int, n_rows: int, minibatch: bool, latents: tuple[int, ...]
     return State(zeros, zeros[..., 0].clone())
 
 
-def prepare(state: State, fitc: FITC, n: float, gathered: Natural | None = None) -> Prepared:
-    """q, and line 2.1: the cavity q\\i ∝ q / φ̃^(1/n), the same for all rows. Cost O(m³)."""
+def prepare(
+    state: State, fitc: FITC, n: float, gathered: Natural | None = None, power: float = 1.0
+) -> Prepared:
+    """q, and line 2.1: the cavity q\\i ∝ q / φ̃^(1/n), the same for all rows. Cost O(m³).
+
+    With a power a below 1 the cavity lacks a/n of the site, and at 0 it is q.
+    """
     site = fitc.to_coordinates(state)
     q = fitc.posterior(site)
-    if n < HUGE:
-        cavity = fitc.posterior(site, 1 - 1 / max(n, 1.0))
+    if power == 0:
+        cavity = q
+    elif n < HUGE:
+        cavity = fitc.posterior(site, 1 - power / max(n, 1.0))
     else:
-        cavity = q._replace(mean=q.mean - fitc.shrunk(q) / n)
-    if n < LARGE:
-        return Prepared(fitc, n, q, cavity, n * (cavity.log_norm - q.log_norm))
+        cavity = q._replace(mean=q.mean - power * fitc.shrunk(q) / n)
+    if n < LARGE * power:
+        return Prepared(fitc, n, q, cavity, n / power * (cavity.log_norm - q.log_norm))
     return Prepared(fitc, n, q, cavity, log_removal(site, q, cavity))
 
 
@@ -60,7 +67,7 @@ def update(state: State, prepared: Prepared, total: Sums, rho: float) -> State:
 
 
 def log_removal(site: Natural, q: Posterior, cavity: Posterior) -> Tensor:
-    """n(g(cavity) − g(q)) to a relative error of O(1/n²), shape (). Cost O(m²).
+    """(n/a)(g(cavity) − g(q)) for a power a, to a relative error of O(1/n²), shape (). Cost O(m²).
 
     By the share t of the site in q, whose precision is P + tM: dg/dt = E_t[log φ̃] =
     bᵀμ − ½ μᵀMμ − ½ tr(MΣ). The plain difference of g would multiply its rounding by n; the

@@ -100,7 +100,8 @@ def learn_block(
     def go_over(
         start: Start, rows: ArrayData, method: str, rate: float, passes: int, least: int = 1
     ) -> Model:
-        chosen = replace(settings, method=method, n_factors=1)
+        power = 1.0 if METHODS[method].recounts else settings.power
+        chosen = replace(settings, method=method, n_factors=1, power=power)
         return _go_over(chosen, start, rows, n_seen, rate, rng, run, passes, least)
 
     method = METHODS[settings.method]

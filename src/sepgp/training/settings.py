@@ -43,6 +43,7 @@ class Settings:
     dtype: str = "float64"
     forgetting: float = 1.0
     n_factors: int = 1
+    power: float = 1.0
 
     @classmethod
     def of(cls, parameters: dict[str, Any]) -> Self:
@@ -70,6 +71,12 @@ class Settings:
         one_of("dtype", self.dtype, tuple(DTYPES))
         at_least("n_inducing", self.n_inducing, 1, whole=True)
         at_least("n_factors", self.n_factors, 1, whole=True)
+        at_least("power", self.power, 0)
+        if self.power > 1 or (self.power < 1 and METHODS[self.method].recounts):
+            raise InvalidParameter(
+                f"power={self.power!r} must be 1 or, for 'sep' and 'ep', a number of at least 0 "
+                "and at most 1."
+            )
         if self.n_factors > 1 and self.method != "sep":
             raise InvalidParameter(
                 f"n_factors={self.n_factors!r} belongs to method='sep'; leave it at 1 for "

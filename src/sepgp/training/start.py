@@ -88,9 +88,13 @@ def from_rows(
     placed = aligned(torch.as_tensor(Z, device=settings.device))
     kernel.start(placed)
     kernel = kernel.to(settings.device)
-    return Start(
-        schema, target, data.classes, scaling, for_classes(len(data.classes)), kernel, placed
-    )
+    if settings.power != 1 and len(data.classes) > 2:
+        raise InvalidParameter(
+            f"power={settings.power!r} is for two classes, and there are {len(data.classes)}; "
+            "leave it at 1."
+        )
+    likelihood = for_classes(len(data.classes), settings.power)
+    return Start(schema, target, data.classes, scaling, likelihood, kernel, placed)
 
 
 def inducing_points(given: Any, n_features: int) -> Floats:

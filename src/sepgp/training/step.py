@@ -64,7 +64,7 @@ class Engine:
         part_of: Callable[[Batch], Tensor] | None = None,
     ) -> "Engine":
         """The engine that the settings ask for."""
-        method = chosen(settings.method, settings.n_factors)
+        method = chosen(settings.method, settings.n_factors, settings.power)
         optimizer = OPTIMIZERS[settings.optimizer]
         return cls(method, likelihood, hyper, optimizer, settings.site_step, part_of)
 
