@@ -206,6 +206,7 @@ def test_tags_are_short_and_different():
     assert tags(["0", "1", "10"]) == ["0", "1", "10"]
     assert tags(["bus", "opel", "saab", "van"]) == ["bus", "opel", "saab", "van"]
     assert tags(["setosa", "b"]) == ["A", "B"]
+    assert tags([str(i) for i in range(200)])[199] == "199"
     many = tags([f"class {i}" for i in range(1000)])
     assert len(set(many)) == 1000
     assert max(map(len, many)) == 3
@@ -259,6 +260,9 @@ def test_a_page_on_hundreds_of_classes_shows_those_with_most_mistakes(tmp_path):
     report.write(model, X, y, tmp_path / "r.html")
     text = (tmp_path / "r.html").read_text()
     assert f"the {LISTED} classes with most mistakes, of 40" in text
+    legend = text[text.index('<p class="legend">') :].split("</p>")[0]
+    on_map = findings(model.model_, ArrayRows(X, y)).map.p.argmax(2)
+    assert legend.count("swatch") == len(np.unique(on_map)) < 40
     found = findings(model.model_, ArrayRows(X, y)).confusion
     wrong = found.counts - np.diag(np.diag(found.counts))
     mistakes = wrong.sum(0) + wrong.sum(1)

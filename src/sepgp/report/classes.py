@@ -27,7 +27,7 @@ WRITTEN = 12
 
 def tags(names: list[str]) -> list[str]:
     """A short name for every class: its own if all are short enough, or else letters."""
-    if max(map(len, names)) <= (4 if len(names) <= WRITTEN else 2):
+    if max(map(len, names)) <= (4 if len(names) <= WRITTEN else 3):
         return names
     size = next(size for size in (1, 2, 3) if 26**size >= len(names))
     letters = islice(product(ascii_uppercase, repeat=size), len(names))
@@ -45,8 +45,13 @@ def confusion_matrix(confusion: Confusion, codes: list[int], tags: list[str]) ->
     """Of every class, which share of its rows was said to be of which."""
     n = len(codes)
     plot = Plot((0, n), (n, 0), "Confusion matrix", (380, 380), 46, 46)
+    long = 7 * max(len(tags[code]) for code in codes) * n > plot.right - plot.left
     for place, code in enumerate(codes):
-        plot.text(plot.px(place + 0.5), plot.bottom + 14, tags[code])
+        x = plot.px(place + 0.5)
+        if long:
+            plot.text(x + 4, plot.bottom + 5, tags[code], anchor="end", turn=-90)
+        else:
+            plot.text(x, plot.bottom + 14, tags[code])
         plot.text(plot.left - 6, plot.py(place + 0.5) + 4, tags[code], anchor="end")
     plot.axes("said", "is", [], [])
     totals = confusion.totals

@@ -66,6 +66,11 @@ def classes(found: Map, tags: list[str], X: Rows, codes: NDArray[Any]) -> Plot:
     return plot
 
 
+def present(found: Map) -> set[int]:
+    """The classes that are the most probable ones somewhere on the map."""
+    return set(found.p.argmax(2).ravel().tolist())
+
+
 def _regions(best: NDArray[np.int_]) -> Iterator[tuple[int, int, int]]:
     """The class of every region that is large enough, and the cell that lies deepest in it."""
     for code in np.unique(best).tolist():
