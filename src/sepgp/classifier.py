@@ -48,8 +48,8 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     inducing : "kmeans", "random" or array of shape (m, d)
         Where the inducing points start. An array is in the units of X and sets m.
     kernel : Kernel, "auto", "rbf", "matern12", "matern32", "matern52" or a sum of these names
-        The covariance function; see `sepgp.kernels`. "auto" is "matern32+matern32", and with more
-        than 100 features "matern32".
+        The covariance function; see `sepgp.kernels`. "auto" is "matern32+matern32", with more
+        than two classes "rbf+matern32"; with more than 100 features the first of them.
     batch_size : int or None
         Rows per step. None takes all rows up to 2,000, and else minibatches of 2,000.
     learn_kernel, learn_inducing : bool

@@ -83,7 +83,7 @@ def from_rows(
     kernel = (
         copy.deepcopy(settings.kernel)
         if isinstance(settings.kernel, Kernel)
-        else named(settings.kernel, d)
+        else named(settings.kernel, d, len(data.classes))
     )
     placed = aligned(torch.as_tensor(Z, device=settings.device))
     kernel.start(placed)
