@@ -13,8 +13,8 @@ from quick import assert_one_sentence
 
 from sepgp import InvalidData
 from sepgp.data.columns.dates import DAY
+from sepgp.data.columns.texts import LEVELS
 from sepgp.data.encoding import (
-    LEVELS,
     Encoding,
     Number,
     Text,

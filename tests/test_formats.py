@@ -102,6 +102,27 @@ def test_a_name_that_comes_late_in_json_lines_is_missing_before(monkeypatch) -> 
     assert fitted.encoding_.features == ("a", "b", "b is missing")
 
 
+def test_numbers_and_text_in_one_column_of_json_lines() -> None:
+    rows = [{"a": i / 7 if i % 30 else "n/a", "late": i % 2} for i in range(60)]
+    written("rows.jsonl", "\n".join(map(json.dumps, rows)).encode())
+    fitted = model().fit("rows.jsonl", target="late")
+    assert fitted.encoding_.features == ("a", "a is missing")
+
+
+@pytest.mark.parametrize("line", ["{", '{"a": 1', "[1, 2]", "text"])
+def test_a_line_that_is_no_object_is_refused(line) -> None:
+    written("rows.jsonl", f'{{"a": 1, "late": 0}}\n{line}\n'.encode())
+    with pytest.raises(InvalidData, match=r"rows.jsonl cannot be read \(.*\); the file") as caught:
+        model().fit("rows.jsonl", target="late")
+    assert_one_sentence(str(caught.value))
+
+
+def test_a_first_line_that_names_the_delimiter() -> None:
+    text = TABLE.to_csv(index=False, sep=";", decimal=",")
+    written("rows.csv", b"sep=;\r\n" + text.encode())
+    assert_same(model().fit("rows.csv", target="late"), model().fit(X, Y))
+
+
 @pytest.mark.parametrize("piece", [2**20, 40, 200])
 def test_line_breaks_in_quotes(piece, monkeypatch) -> None:
     monkeypatch.setattr(lines, "PIECE", piece)

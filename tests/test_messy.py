@@ -154,6 +154,15 @@ def test_a_warning_has_an_example_with_its_row() -> None:
     assert_one_sentence(said)
 
 
+def test_numbers_with_units_are_noticed() -> None:
+    rows = Messy().frame(300, 0, holes=False)
+    rows[INFORMATIVE] = (rows[INFORMATIVE].astype(float) // 3).astype(str) + " kg"
+    match = r"'size' is read as text, and .*% of its values are not .* kg' in row .*; write numbers"
+    with pytest.warns(UserWarning, match=match) as caught:
+        quick(max_iter=2).fit(rows, target="bought")
+    assert_one_sentence(str(caught[0].message))
+
+
 @pytest.mark.parametrize("value", ["-999", "9999", "1e30", "1e160"])
 def test_a_sign_for_missing_is_noticed(value) -> None:
     rows = Messy(holes=value).frame(600, 0, holes=True)

@@ -18,9 +18,6 @@ from sepgp.data.columns.verdict import left_out
 from sepgp.data.scaling import Floats
 from sepgp.errors import InvalidData
 
-LEVELS = 32
-"""The most frequent texts of a column that get a feature of their own."""
-
 
 @dataclass(frozen=True)
 class Number:

@@ -131,8 +131,7 @@ def _texts(column: pa.ChunkedArray, name: str, weight: Floats, dated: bool) -> T
 def _encoder(name: str, part: Moments | Texts, found: Verdict, of_numbers: bool) -> Encoder:
     if found.kind == "text":
         assert isinstance(part, Texts)
-        frequent = sorted(part.levels, key=lambda level: (-part.levels[level], level))
-        return Text(name, tuple(frequent[: enc.LEVELS]), bool(part.missing > 0), of_numbers)
+        return Text(name, part.frequent, bool(part.missing > 0), of_numbers)
     if found.kind == "time":
         moments = _as_read(part, "times", found.option)
         fill, missing = tuple(moments.centre.tolist()), bool(moments.missing[0] > 0)

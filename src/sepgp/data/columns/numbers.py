@@ -46,7 +46,7 @@ def parsed(texts: pa.Array, comma: bool = False) -> Floats:
 def plain(texts: pa.Array) -> bool:
     """Whether all texts are numbers as computers write them."""
     try:
-        return not pc.any(pc.is_nan(texts.cast(pa.float64()))).as_py()
+        return bool(pc.all(pc.is_finite(texts.cast(pa.float64()))).as_py())
     except pa.ArrowInvalid:
         return False
 
@@ -75,4 +75,6 @@ def _seconds(texts: pa.Array) -> Floats:
 
 
 def _array(column: pa.Array) -> Floats:
-    return np.asarray(column.to_numpy(zero_copy_only=False), np.float64)
+    """As an array; infinity, which is no number, is NaN."""
+    values = np.asarray(column.to_numpy(zero_copy_only=False), np.float64)
+    return np.where(np.isinf(values), np.nan, values)

@@ -15,6 +15,8 @@ from sepgp.data.columns.missing import absent
 from sepgp.data.moments import Moments
 from sepgp.data.scaling import Floats
 
+LEVELS = 32
+"""The most frequent texts of a column that get a feature of their own."""
 MOST_LEVELS = 1000
 """Different texts of a column that are counted, at least; of more, the most frequent."""
 NUMBER_LEVELS = 128
@@ -151,6 +153,19 @@ class Texts:
     def facts(self) -> list[Any]:
         """What tells these texts from others, in terms of JSON."""
         return [sorted(self.levels.items()), self.missing, self.numbers[0].moments.facts()]
+
+    @property
+    def frequent(self) -> tuple[str, ...]:
+        """The texts that get a feature of their own, the most frequent first."""
+        ordered = sorted(self.levels, key=lambda level: (-self.levels[level], level))
+        return tuple(ordered[:LEVELS])
+
+    @property
+    def other(self) -> float:
+        """The share of the others in the weight of all texts."""
+        moments = self.numbers[0].moments
+        total = float(moments.weight[0] + moments.missing[0]) - self.missing
+        return 1 - sum(self.levels[level] for level in self.frequent) / total if total else 0.0
 
     @property
     def n_levels(self) -> float:

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from sepgp.data.columns.texts import Choices, Reading, Texts
+from sepgp.data.columns.texts import LEVELS, Choices, Reading, Texts
 from sepgp.errors import InvalidData, brief
 
 MOST = 0.9
@@ -65,7 +65,7 @@ def verdict(name: str, texts: Texts, choices: Choices) -> Verdict:
         return Verdict("time", day, _unread(name, "date", time, n))
     if wish is None and n >= ENOUGH and texts.n_levels >= DIFFERENT * n:
         return Verdict("drop", note=_identifier(name, texts))
-    return Verdict("text")
+    return Verdict("text", note=_other(name, texts) if wish is None else None)
 
 
 def left_out(name: str) -> str:
@@ -96,6 +96,19 @@ def _identifier(name: str, texts: Texts) -> Note:
     about = f"Column {name!r} has another text in nearly every row"
     remedy = ", as identifiers and free text have, and is left out; if it matters, "
     return Note(name, next(iter(texts.levels)), about, f"{remedy}{by_choice(name, 'text')}")
+
+
+def _other(name: str, texts: Texts) -> Note | None:
+    """What to say of a column most of whose texts are too rare to be told apart."""
+    if texts.other <= HALF:
+        return None
+    about = (
+        f"Column {name!r} is read as text, and {texts.other:.0%} of its values are not among the "
+        f"{LEVELS} that are told apart"
+    )
+    example = min(texts.levels, key=lambda level: texts.levels[level])
+    remedy = "; write numbers without units, turn texts into fewer groups, or "
+    return Note(name, example, about, remedy + left_out(name))
 
 
 def by_choice(name: str, kind: str) -> str:

@@ -2,6 +2,7 @@
 
 import csv
 from collections.abc import Mapping, Sequence
+from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,7 +12,7 @@ from sepgp.data.columns.missing import SIGNS
 from sepgp.data.columns.numbers import codes
 from sepgp.data.rows.base import Wanted
 from sepgp.data.rows.files import reading, same_columns
-from sepgp.data.rows.lines import LineRows, Piece
+from sepgp.data.rows.lines import LineRows, Piece, record
 
 LABELS = (pa.int64(), pa.float64(), pa.bool_(), pa.date32(), pa.timestamp("s"), pa.timestamp("ns"))
 """Types that labels may have; else they are text."""
@@ -48,13 +49,14 @@ class CSVRows(LineRows):
             some = [self._parse(self._pieces[piece], texts) for piece in self._some()]
         return {name: _natural(pa.concat_tables(some)[name]) for name in names}
 
-    def _header(self, path: str, line: bytes) -> bool:
-        header = line.decode("utf-8-sig")
+    def _header(self, path: str, file: BinaryIO) -> None:
+        header = record(file.readline(), file).decode("utf-8-sig")
+        if header.lower().startswith("sep="):  # as Excel writes it
+            header = record(file.readline(), file).decode()
         delimiter = max(",;\t|", key=header.count)
         names = next(csv.reader(header.splitlines(keepends=True), delimiter=delimiter), [])
         self._headers[path] = [name.strip() for name in names]
         self._delimiters[path] = delimiter
-        return True
 
     def _table(self, piece: Piece) -> pa.Table:
         return self._parse(piece, self._types)

@@ -5,6 +5,7 @@ import glob
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from json import JSONDecodeError
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -153,7 +154,7 @@ def reading(path: str) -> Iterator[None]:
     """Say which file it is that cannot be read."""
     try:
         yield
-    except (pa.ArrowException, OSError, UnicodeDecodeError, csv.Error) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError, csv.Error, JSONDecodeError) as error:
         raise InvalidData(
             f"{path} cannot be read ({reason(error)}); the file is damaged or incomplete, or not "
             "what its name says: replace it."

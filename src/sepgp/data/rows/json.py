@@ -1,5 +1,6 @@
 """Rows in files of JSON lines."""
 
+import json
 from collections.abc import Sequence
 
 import pyarrow as pa
@@ -26,9 +27,6 @@ class JSONRows(LineRows):
         self._columns = wanted.among(schema.names, files[0])
         self.schema = pa.schema([schema.field(name) for name in self._columns.features])
 
-    def _header(self, path: str, line: bytes) -> bool:
-        return False
-
     def _table(self, piece: Piece) -> pa.Table:
         table = _parsed(piece)
         for name in self._columns.all:
@@ -40,4 +38,22 @@ class JSONRows(LineRows):
 def _parsed(piece: Piece) -> pa.Table:
     content = piece.content()
     read = pa_json.ReadOptions(use_threads=False, block_size=len(content) + 1)
-    return pa_json.read_json(pa.BufferReader(content), read)
+    try:
+        return pa_json.read_json(pa.BufferReader(content), read)
+    except pa.ArrowInvalid:  # such as numbers and text in one column
+        return _mixed(content)
+
+
+def _mixed(content: bytes) -> pa.Table:
+    """The rows of JSON lines, with text in columns that have values of several types."""
+    rows = [json.loads(line) for line in content.splitlines() if line.strip()]
+    if not all(isinstance(row, dict) for row in rows):
+        raise pa.ArrowInvalid("a line is no JSON object")
+    columns = {}
+    for name in dict.fromkeys(name for row in rows for name in row):
+        values = [row.get(name) for row in rows]
+        kinds = {type(value) for value in values if value is not None}
+        if str in kinds and kinds <= {str, int, float, bool}:
+            values = [None if value is None else str(value) for value in values]
+        columns[name] = pa.array(values)
+    return pa.table(columns)

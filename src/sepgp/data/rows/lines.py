@@ -61,9 +61,8 @@ class LineRows(Rows):
         if not self._pieces:
             raise InvalidData(f"{self.name} has no rows; give a file that has some.")
 
-    @abstractmethod
-    def _header(self, path: str, line: bytes) -> bool:
-        """Note what the first line says about a file; whether it is no row."""
+    def _header(self, path: str, file: BinaryIO) -> None:
+        """Read what comes before the rows of a file."""
 
     @abstractmethod
     def _table(self, piece: Piece) -> pa.Table:
@@ -111,10 +110,8 @@ class LineRows(Rows):
     def _pieces_of(self, path: str, place: str) -> list[Piece]:
         pieces = []
         with open(place, "rb") as file:
-            begin = 0
-            if self._header(path, record(file.readline(), file)):
-                begin = file.tell()
-            file.seek(begin)
+            self._header(path, file)
+            begin = file.tell()
             while content := record(file.read(PIECE) + file.readline(), file):
                 content.decode()  # an error here if it is not UTF-8
                 pieces.append(Piece(path, place, begin, file.tell()))
