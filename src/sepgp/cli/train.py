@@ -208,7 +208,8 @@ def _checkpoint(
         return checkpoint
     if resume:
         raise InvalidParameter(
-            f"There is no checkpoint {checkpoint} to go on from; leave out --resume to begin anew."
+            f"There is no checkpoint {checkpoint} to go on from: its run is finished or was never "
+            "begun; leave out --resume to begin anew."
         )
     from sepgp.training.checkpoint import Checkpoint
 
