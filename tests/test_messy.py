@@ -10,10 +10,11 @@ import pyarrow.csv
 import pytest
 from commandline import assert_one_line, run
 from messy import INFORMATIVE, PAIRS, TABLES, Messy
+from numpy.testing import assert_allclose
 from quick import assert_one_sentence, quick
 from sklearn.metrics import roc_auc_score
 
-from sepgp import InvalidData
+from sepgp import InvalidData, InvalidParameter
 
 N_TRAIN, N_TEST = 500, 400
 FAST = [PAIRS[0], PAIRS[8], PAIRS[11]]
@@ -141,6 +142,45 @@ def test_choices_that_cannot_be(choice, said, tmp_path) -> None:
     done = run("train", path, "--target", "y", "--read", choice, "--out", tmp_path / "m.sepgp")
     assert_one_line(done, said)
     assert_one_sentence(done.stderr.strip().split("\n")[-1])
+
+
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+@pytest.mark.parametrize(
+    ("rows", "choices", "match"),
+    [
+        (np.zeros((4, 1)), {"read": {"a": "text"}}, "read names columns, but X is a ndarray"),
+        (lambda: [(np.zeros((4, 1)), [0, 1, 0, 1])], {"read": {"a": "text"}}, "read names columns"),
+        (pd.DataFrame({"a": ["x", "y"] * 2}), {"read": {"a": "word"}}, "no way to read a column"),
+        (pd.DataFrame({"a": ["x", "y"] * 2}), {"dayfirst": "yes"}, "dayfirst='yes' is unknown"),
+    ],
+    ids=["array", "blocks", "kind", "dayfirst"],
+)
+def test_choices_in_python_that_cannot_be(method, rows, choices, match) -> None:
+    labels = None if callable(rows) else [0, 1, 0, 1]
+    with pytest.raises(InvalidParameter, match=match) as caught:
+        getattr(quick(), method)(rows, labels, **choices)
+    assert_one_sentence(str(caught.value))
+
+
+def test_choices_hold_for_every_way_to_learn(tmp_path) -> None:
+    path = ambiguous(tmp_path)
+    fitted = [
+        quick(max_iter=2).fit(str(path), target="y", dayfirst=True),
+        quick(max_iter=2).partial_fit(str(path), target="y", dayfirst=True),
+        quick(max_iter=2).fit(pd.read_csv(path), target="y", read={"when": "date"}, dayfirst=True),
+    ]
+    for model in fitted:
+        assert model.encoding_.encoders[0].dayfirst
+        assert_allclose(model.encoding_.encoders[0].fill, fitted[0].encoding_.encoders[0].fill)
+
+
+def test_a_run_of_columns_that_are_read_otherwise_is_another(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("sepgp.data.stream_source.MEMORY", 100)
+    path, checkpoint = ambiguous(tmp_path), tmp_path / "run.ckpt"
+    settings = {"checkpoint": checkpoint, "batch_size": 20, "max_iter": 3}
+    quick(**settings).fit(str(path), target="y", dayfirst=True)
+    with pytest.raises(ValueError, match=r"another run|other"):
+        quick(**settings).fit(str(path), target="y", dayfirst=False)
 
 
 def test_a_warning_has_an_example_with_its_row() -> None:

@@ -13,6 +13,8 @@ from sepgp.errors import InvalidData, InvalidParameter
 
 KINDS = ("number", "text", "date", "drop")
 """Ways to read a column."""
+MOST_CLASSES = 1000
+"""Each class has a latent function: memory and time grow with their number."""
 
 
 def choices(given: Choices) -> None:
@@ -23,10 +25,8 @@ def choices(given: Choices) -> None:
                 f"read={{{name!r}: {kind!r}}} is no way to read a column; choose one of "
                 f"{', '.join(KINDS)}."
             )
-
-
-MOST_CLASSES = 1000
-"""Each class has a latent function: memory and time grow with their number."""
+    if given.dayfirst not in (None, True, False):
+        raise InvalidParameter(f"dayfirst={given.dayfirst!r} is unknown; give True or False.")
 
 
 def unique_names(names: Sequence[str], what: str) -> None:

@@ -37,8 +37,15 @@ class Given(NamedTuple):
 
     @property
     def choices(self) -> Choices:
-        """How columns are to be read."""
-        return Choices(self.read or {}, self.dayfirst)
+        """How columns are to be read, checked."""
+        chosen = Choices(self.read or {}, self.dayfirst)
+        checks.choices(chosen)
+        if self.read and not (is_source(self.X) or is_table(in_memory(self.X))):
+            raise InvalidParameter(
+                f"read names columns, but X is a {type(self.X).__name__} without names; give a "
+                "table."
+            )
+        return chosen
 
     @property
     def in_memory(self) -> bool:
@@ -62,10 +69,10 @@ class Given(NamedTuple):
                     "weights."
                 )
             rows = open_rows(X, target, columns, sample_weight)
-            if rows.schema is None and columns is not None:
+            if rows.schema is None and (columns is not None or self.read):
                 raise InvalidParameter(
-                    f"columns names columns, but {rows.name} gives arrays without names; "
-                    "leave it out or give tables."
+                    f"{'read' if columns is None else 'columns'} names columns, but {rows.name} "
+                    "gives arrays without names; leave it out or give tables."
                 )
             return rows
         if not is_table(X):
@@ -113,7 +120,7 @@ def training_data(
     measured: ArrayData | None = None
     data: Data
     target = given.target
-    checks.choices(given.choices)
+    choices = given.choices
     if given.in_memory and not _large(X) and not _encoded(X, known) and not given.read:
         whole, schema = block_data(given, class_weight, known)
         if held_out:
@@ -123,9 +130,7 @@ def training_data(
         rows = given.rows()
         target = rows.target
         encoding = None if known is None or rows.schema is None else known.encoding
-        data, measured = prepare(
-            rows, class_weight, seed, encoding, batch_size, held_out, given.choices
-        )
+        data, measured = prepare(rows, class_weight, seed, encoding, batch_size, held_out, choices)
         schema = schema_of(data.encoding, data.sample()[0].shape[1])
         if isinstance(data, ArrayData):
             data = _without_repeats(data, batch_size)

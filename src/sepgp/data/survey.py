@@ -141,7 +141,7 @@ def survey(
         float(total.total),
         sample.block(),
         notes,
-        _digest(counts, labels, summaries),
+        _digest(counts, labels, summaries, encoding),
     )
 
 
@@ -183,8 +183,13 @@ def _filtered(X: pa.Table | NDArray[Any], where: NDArray[np.bool_]) -> Any:
     return np.ascontiguousarray(X[where], np.float64)
 
 
-def _digest(counts: NDArray[np.int_], labels: NDArray[Any], summaries: list[Summary]) -> str:
-    text: list[Any] = [counts.tolist()]
+def _digest(
+    counts: NDArray[np.int_],
+    labels: NDArray[Any],
+    summaries: list[Summary],
+    encoding: Encoding | None,
+) -> str:
+    text: list[Any] = [counts.tolist(), None if encoding is None else encoding.to_json()]
     for label, summary in zip(labels, summaries, strict=True):
         text.append([str(label), summary.total, *(part.facts() for part in summary.parts)])
     return hashlib.sha256(json.dumps(text).encode()).hexdigest()

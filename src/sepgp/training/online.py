@@ -61,7 +61,10 @@ def learn(
         checks.several_classes(known, "classes")
     blocks: Iterable[Given] = [given]
     if not given.in_memory:
-        blocks = (Given(block.X, block.y, block.weight) for block in given.rows().blocks())
+        blocks = (
+            given._replace(X=b.X, y=b.y, sample_weight=b.weight, target=None, columns=None)
+            for b in given.rows().blocks()
+        )
     seed = int(check_random_state(run.random_state).randint(2**31 - 1))
     target = model.target if given.target is None and model is not None else given.target
     for block in blocks:
