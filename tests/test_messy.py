@@ -212,6 +212,30 @@ def test_a_sign_for_missing_is_noticed(value) -> None:
     assert_one_sentence(str(caught[0].message))
 
 
+def test_dates_that_the_model_has_not_seen_are_not_guessed() -> None:
+    days = pd.date_range("2020-01-01", periods=60)
+    for when in (days, days.strftime("%Y-%m-%d"), days.strftime("%b %d, %Y")):
+        fitted = quick(max_iter=2).fit(pd.DataFrame({"when": when}), np.arange(60) % 2)
+        assert fitted.encoding_.encoders[0].dayfirst is None
+        expected = fitted.predict_proba(pd.DataFrame({"when": when}))
+        for form in ("%Y-%m-%d", "%d %B %Y"):
+            rows = pd.DataFrame({"when": days.strftime(form)})
+            assert_allclose(fitted.predict_proba(rows), expected, rtol=1e-9)
+        match = r"dates such as '02/01/2020' in column 'when', which may begin .*; write them as"
+        with pytest.raises(InvalidData, match=match) as caught:
+            fitted.predict_proba(pd.DataFrame({"when": days.strftime("%d/%m/%Y")}))
+        assert_one_sentence(str(caught.value))
+
+
+def test_most_texts_that_are_no_numbers_are_refused_where_some_were_missing() -> None:
+    rows = Messy(holes="stray words").frame(300, 0, holes=True)
+    fitted = fit(Messy(holes="stray words"))
+    assert fitted.encoding_.encoders[0].missing
+    assert np.isfinite(fitted.predict_proba(rows[:1].assign(size="unknown"))).all()
+    with pytest.raises(InvalidData, match=r"text .* in column 'size', where the model"):
+        fitted.predict_proba(rows.assign(size=rows["size"].str.replace(".", ",")))
+
+
 def test_text_where_the_model_has_numbers_is_refused_not_ignored() -> None:
     fitted = fit(Messy())
     rows = Messy().frame(50, 1, holes=False).assign(size="large")

@@ -18,6 +18,9 @@ from sepgp.data.columns.verdict import left_out
 from sepgp.data.scaling import Floats
 from sepgp.errors import InvalidData
 
+FEW = 10
+"""Texts that may be words where numbers or dates are expected."""
+
 
 @dataclass(frozen=True)
 class Number:
@@ -63,8 +66,8 @@ class Time:
     name: str
     fill: tuple[float, ...]
     missing: bool
-    dayfirst: bool = False
-    """Whether texts such as 3/4/2021 begin with the day."""
+    dayfirst: bool | None = None
+    """Whether texts such as 3/4/2021 begin with the day; None if there were none in training."""
     of_numbers: bool = False
     """Whether numbers such as 20210403 are dates."""
 
@@ -79,7 +82,17 @@ class Time:
         if kind(column.type, self.name) in ("time", "null"):
             return local_times(column, self.name)
         texts = text(column).combine_chunks()
-        found = dates.parsed(texts, self.dayfirst)
+        found = dates.parsed(texts, bool(self.dayfirst))
+        if self.dayfirst is None:
+            other = dates.parsed(texts, True)
+            unclear = (found != other) & ~np.isnat(found) & ~np.isnat(other)
+            if unclear.any():
+                raise InvalidData(
+                    f"X has dates such as {texts[int(np.argmax(unclear))].as_py()!r} in column "
+                    f"{self.name!r}, which may begin with the day or the month, and the model was "
+                    "trained with none like these; write them as 2021-12-31."
+                )
+            found = np.where(np.isnat(found), other, found)
         _some_read(self, column, np.isnat(found))
         return pa.chunked_array([pa.array(found)])
 
@@ -205,7 +218,7 @@ def _encoder(entry: dict[str, Any]) -> Encoder:
     values = {k: tuple(v) if isinstance(v, list) else v for k, v in entry.items()}
     encoder: Encoder = _KINDS[str(values.pop("kind"))](**values)
     others = [v for k, v in vars(encoder).items() if k not in ("name", "fill", "levels")]
-    right = isinstance(encoder.name, str) and all(isinstance(value, bool) for value in others)
+    right = isinstance(encoder.name, str) and {type(v) for v in others} <= {bool, type(None)}
     if isinstance(encoder, Text):
         right &= isinstance(encoder.levels, tuple)
         right &= all(isinstance(level, str) for level in encoder.levels)
@@ -306,8 +319,13 @@ def _indicator(encoder: Encoder) -> tuple[str, ...]:
 
 
 def _some_read(encoder: Number | Time, column: pa.ChunkedArray, unread: NDArray[np.bool_]) -> None:
-    """Refuse texts none of which is what the column held in training, where none was missing."""
-    if unread.all() and not encoder.missing and not pc.all(absent(text(column))).as_py():
+    """Refuse texts most of which are not what the column held in training.
+
+    A few, such as a word in the one row that is predicted, are missing, if some were in training.
+    """
+    present = ~absent(text(column).combine_chunks()).to_numpy(zero_copy_only=False)
+    lost = int(np.sum(unread & present))
+    if 2 * lost > present.sum() and (lost >= FEW or not encoder.missing):
         which = "time" if isinstance(encoder, Time) else "number"
         raise other_kind(encoder.name, f"text ({column.type})", which)
 

@@ -90,7 +90,7 @@ class Summary:
             if name not in names:
                 raise InvalidData(f"read names {name!r}, which is no column; correct it.")
         for (name, which), part in zip(self.columns, self.parts, strict=True):
-            found = Verdict(which)
+            found = Verdict(which, choices.dayfirst if which == "time" else False)
             if choices.read.get(name) == "drop":
                 dropped.append((name, "by choice"))
                 continue
@@ -137,14 +137,16 @@ def _encoder(name: str, part: Moments | Texts, found: Verdict, of_numbers: bool)
         fill, missing = tuple(moments.centre.tolist()), bool(moments.missing[0] > 0)
         return Time(name, fill, missing, found.option, of_numbers)
     moments = _as_read(part, "numbers", found.option)
-    return Number(name, tuple(moments.centre.tolist()), bool(moments.missing[0] > 0), found.option)
+    return Number(
+        name, tuple(moments.centre.tolist()), bool(moments.missing[0] > 0), bool(found.option)
+    )
 
 
-def _as_read(part: Moments | Texts, how: str, option: bool) -> Moments:
+def _as_read(part: Moments | Texts, how: str, option: bool | None) -> Moments:
     """The sums of numbers or times, which texts have for every way to read them."""
     if isinstance(part, Moments):
         return part
-    moments: Moments = getattr(part, how)[option].moments
+    moments: Moments = getattr(part, how)[bool(option)].moments
     return moments
 
 

@@ -34,8 +34,8 @@ class Verdict(NamedTuple):
 
     kind: str
     """"number", "time", "text", or "drop" if it is left out."""
-    option: bool = False
-    """Whether numbers have decimal commas, or dates begin with the day."""
+    option: bool | None = False
+    """Whether numbers have decimal commas, or dates begin with the day; None if no date tells."""
     note: Note | None = None
 
 
@@ -55,14 +55,16 @@ def verdict(name: str, texts: Texts, choices: Choices) -> Verdict:
     if wish == "number" or (wish is None and most(number) and texts.n_codes < CODES * n):
         return Verdict("number", comma, _unread(name, "number", number, n))
     if wish == "date" or (wish is None and most(time)):
+        differ = texts.times[0].moments.facts() != texts.times[1].moments.facts()
         both = texts.times[0].count == texts.times[1].count
-        if both and choices.dayfirst is None and _differ(*texts.times):
+        if both and choices.dayfirst is None and differ:
             raise InvalidData(
                 f"Column {name!r} has dates such as {next(iter(texts.levels))!r}, which may begin "
                 "with the day or the month; say which (dayfirst=True or False, or --dayfirst or "
                 f"--monthfirst on the command line), write them as 2021-12-31, or {left_out(name)}."
             )
-        return Verdict("time", day, _unread(name, "date", time, n))
+        known = day if differ else choices.dayfirst
+        return Verdict("time", known, _unread(name, "date", time, n))
     if wish is None and n >= ENOUGH and texts.n_levels >= DIFFERENT * n:
         return Verdict("drop", note=_identifier(name, texts))
     return Verdict("text", note=_other(name, texts) if wish is None else None)
@@ -71,10 +73,6 @@ def verdict(name: str, texts: Texts, choices: Choices) -> Verdict:
 def left_out(name: str) -> str:
     """How not to learn from a column, in Python and on the command line."""
     return f"leave it out (columns=[...], or --drop {name!r} on the command line)"
-
-
-def _differ(a: Reading, b: Reading) -> bool:
-    return a.moments.facts() != b.moments.facts()
 
 
 def _unread(name: str, kind: str, reading: Reading, n_rows: int) -> Note | None:
