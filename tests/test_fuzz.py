@@ -21,8 +21,8 @@ from safetensors.torch import save_file
 
 import sepgp
 from sepgp import InvalidData, InvalidParameter, kernels
-from sepgp.cli.info import _facts
 from sepgp.data.encoding import Number, Time
+from sepgp.evaluation.about import about
 from sepgp.evaluation.relevance import relevance
 from sepgp.files import tensors as persistence
 
@@ -209,7 +209,7 @@ def assert_works_or_is_refused(path) -> bool:
     assert p.shape == (2, 2)
     assert np.isfinite(p).all()
     assert set(model.predict(rows_for(model))) <= set(model.classes_)
-    assert all(isinstance(fact, str) for fact in _facts(model.model_).values())
+    assert all(isinstance(fact, str) for fact in about(model.model_)["facts"].values())
     assert all(0 <= share <= 1 for share in relevance(model.model_).values())
     return False
 

@@ -132,14 +132,11 @@ def _encoder(name: str, part: Moments | Texts, found: Verdict, of_numbers: bool)
     if found.kind == "text":
         assert isinstance(part, Texts)
         return Text(name, part.frequent, bool(part.missing > 0), of_numbers)
+    moments = _as_read(part, "times" if found.kind == "time" else "numbers", found.option)
+    fill, missing = tuple(moments.centre.tolist()), bool(moments.missing[0] > 0)
     if found.kind == "time":
-        moments = _as_read(part, "times", found.option)
-        fill, missing = tuple(moments.centre.tolist()), bool(moments.missing[0] > 0)
         return Time(name, fill, missing, found.option, of_numbers)
-    moments = _as_read(part, "numbers", found.option)
-    return Number(
-        name, tuple(moments.centre.tolist()), bool(moments.missing[0] > 0), bool(found.option)
-    )
+    return Number(name, fill, missing, bool(found.option))
 
 
 def _as_read(part: Moments | Texts, how: str, option: bool | None) -> Moments:
