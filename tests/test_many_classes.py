@@ -254,6 +254,7 @@ def test_a_class_without_rows_and_rows_of_one_class(eaten, tmp_path):
         assert words in (tmp_path / "r.html").read_text()
 
 
+@pytest.mark.slow
 def test_a_page_on_hundreds_of_classes_shows_those_with_most_mistakes(tmp_path):
     X, y = blobs(120, 40)
     model = quick(max_iter=2).fit(X, y)

@@ -286,6 +286,7 @@ def test_gradient_and_evidence_are_those_of_the_dense_formula(method: str) -> No
     assert_close(outcome.info.log_evidence, surrogate(hyper.start) + removal, rtol=1e-7, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_ep_gradient_is_total_at_the_fixed_point() -> None:
     p = many_classes(8, 3)
     hyper = rbf(p.Z, 1.5)
@@ -307,6 +308,7 @@ def test_ep_gradient_is_total_at_the_fixed_point() -> None:
     assert_close_to_scale(converged(hyper.start).gradient[[0, 1, 2, 4]], expected, 1e-5)
 
 
+@pytest.mark.slow
 def test_sep_is_near_ep_at_convergence() -> None:
     p = many_classes(60, 10)
     hyper, test = rbf(p.Z), many_classes(40, 1, seed=1).X

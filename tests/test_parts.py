@@ -74,6 +74,7 @@ def test_one_part_is_sep(make, basis) -> None:
     assert_close(info.gradient, sep.gradient)
 
 
+@pytest.mark.slow
 @PROBLEMS
 def test_a_part_for_every_row_is_ep(make) -> None:
     p = make(8, 4)

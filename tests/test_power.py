@@ -200,6 +200,7 @@ def test_the_fixed_point_at_power_zero_is_the_maximum_of_the_elbo(name: str) -> 
     assert_close(free[0], mean, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.slow
 @METHODS
 @pytest.mark.parametrize("n", [1, 3])
 def test_the_elbo_is_below_the_exact_evidence(name: str, n: int) -> None:
@@ -211,6 +212,7 @@ def test_the_elbo_is_below_the_exact_evidence(name: str, n: int) -> None:
     assert abs(evidences[2] - exact) < abs(evidences[1] - exact) < abs(evidences[0] - exact)
 
 
+@pytest.mark.slow
 @METHODS
 def test_the_gradient_at_power_zero_is_that_of_the_elbo(name: str) -> None:
     """At the maximum the sites do not matter, so the total derivative is the partial one."""
@@ -230,6 +232,7 @@ def test_the_gradient_at_power_zero_is_that_of_the_elbo(name: str) -> None:
     assert_close_to_scale(info.gradient[[0, 1, 2, 5]], expected, 1e-4)
 
 
+@pytest.mark.slow
 @POWERS
 def test_ep_gradient_is_total_at_the_fixed_point(power: float) -> None:
     p = problem(8, 3)
