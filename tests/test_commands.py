@@ -757,3 +757,12 @@ def test_calibration_error_is_zero_for_shares_and_one_for_the_worst() -> None:
     y = np.array([0.0, 1.0])
     assert two_classes.calibration_error(np.array([0.5, 0.5]), y, np.ones(2)) == 0
     assert two_classes.calibration_error(np.array([1.0, 0.0]), y, np.ones(2)) == 1
+
+
+def test_info_names_columns_as_train_does_and_takes_no_name_for_markup(tmp_path) -> None:
+    table = pd.DataFrame({"[red]age[/red]": range(40), "since": pd.date_range("2020", periods=40)})
+    sepgp.GPClassifier(n_inducing=5, max_iter=2).fit(table, [0, 1] * 20).save(tmp_path / "m.sepgp")
+    done = run("info", "m.sepgp", cwd=tmp_path)
+    assert done.returncode == 0
+    assert "[red]age[/red]" in done.stdout
+    assert re.search(r"since +date", done.stdout)

@@ -10,6 +10,8 @@ from sepgp.errors import InvalidParameter
 if TYPE_CHECKING:
     from sepgp.data.schema import Schema
 
+WORDS = {"time": "date"}
+"""Kinds of columns in the words of `--read`, where they have others."""
 SHOWN = 40
 """Columns in the table."""
 
@@ -51,8 +53,7 @@ def table(schema: "Schema") -> Any:
         rows = [(name, "number", "") for name, _, _ in schema.columns]
     else:
         kinds = zip(encoding.kinds, encoding.encoders, strict=True)
-        words = {"time": "date"}
-        rows = [(name, words.get(kind, kind), _remark(e)) for (name, kind), e in kinds]
+        rows = [(name, WORDS.get(kind, kind), _remark(e)) for (name, kind), e in kinds]
         rows += [(name, "left out", why) for name, why in encoding.left_out]
     for row in rows[:SHOWN]:
         shown.add_row(*map(escape, row))

@@ -5,6 +5,7 @@ from typing import Any
 
 import typer
 
+from sepgp.cli.columns import WORDS
 from sepgp.cli.options import Model
 
 
@@ -15,6 +16,7 @@ def info(model: Model) -> None:
     sepgp info loans.sepgp
     """
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     from sepgp.files.content import DAMAGE, damaged
@@ -24,9 +26,10 @@ def info(model: Model) -> None:
     told = _told(model)
     try:
         for name, value in told["facts"].items():
-            facts.add_row(name, value)
+            facts.add_row(name, escape(value))
         for name, kind, share in told["columns"][:30]:
-            columns.add_row(name, kind, f"{100 * share:5.1f} %  {'█' * round(30 * share)}")
+            bar = f"{100 * share:5.1f} %  {'█' * round(30 * share)}"
+            columns.add_row(escape(name), WORDS.get(kind, kind), bar)
     except DAMAGE as error:
         raise damaged(model, error) from error
     console = Console()
