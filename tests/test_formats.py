@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pyarrow.feather
 import pytest
@@ -170,25 +171,8 @@ def test_what_was_made_of_a_file_is_removed(tmp_path, monkeypatch) -> None:
 # --- frames and matrices ------------------------------------------------------------------------
 
 
-class Lazy:
-    """What a lazy frame of polars has in common with it; looking at it costs time there."""
-
-    def __init__(self, table: pa.Table) -> None:
-        self._table = table
-
-    def collect(self) -> pa.Table:
-        return self._table
-
-    def collect_schema(self) -> pa.Schema:
-        return self._table.schema
-
-    @property
-    def columns(self) -> None:
-        raise AssertionError("resolving the columns of a lazy frame is costly")
-
-
 def test_lazy_frames() -> None:
-    lazy = Lazy(pa.Table.from_pandas(TABLE))
+    lazy = pl.from_pandas(TABLE).lazy()
     fitted, expected = model().fit(lazy, target="late"), model().fit(X, Y)
     assert_same(fitted, expected)
     assert_array_equal(fitted.predict_proba(lazy), expected.predict_proba(X))

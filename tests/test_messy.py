@@ -5,7 +5,7 @@ import warnings
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
+import polars as pl
 import pyarrow.csv
 import pytest
 from commandline import assert_one_line, run
@@ -64,7 +64,7 @@ def test_commands(table, clean, tmp_path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-FORMS = {"pandas": lambda rows: rows, "Arrow": lambda rows: pa.Table.from_pandas(rows)}
+FORMS = {"pandas": lambda rows: rows, "polars": pl.from_pandas}
 
 
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
