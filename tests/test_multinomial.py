@@ -452,3 +452,12 @@ def test_labels_of_several_types_are_refused_in_one_sentence() -> None:
     with pytest.raises(InvalidData, match="labels of several types, bool and int; give") as caught:
         quick().fit(FEATURES, y)
     assert_one_sentence(str(caught.value))
+
+
+def test_labels_that_differ_in_case_or_spaces_were_silently_classes_of_their_own() -> None:
+    y = np.array(["Yes", "no", "yes "])[SPECIES]
+    with pytest.warns(
+        UserWarning, match="'Yes' and 'yes ', which differ in nothing but case or"
+    ) as w:
+        quick(max_iter=1).fit(FEATURES, y)
+    assert_one_sentence(str(w[0].message))

@@ -1,5 +1,6 @@
 """Checks of data: one sentence that names the input, the fault and the remedy."""
 
+import warnings
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -204,6 +205,25 @@ def several_classes(classes: NDArray[Any], what: str = "y", read: int | None = N
             f"{what} contains one class only ({classes.tolist()[0]!r}); "
             "a classifier needs rows of two classes."
         )
+    if read is None:
+        _warn_of_alike(classes, what)
+
+
+def _warn_of_alike(classes: NDArray[Any], what: str) -> None:
+    """Warn of labels that differ in nothing but case and spaces, as typing errors do."""
+    found: dict[str, str] = {}
+    for label in classes.tolist():
+        if not isinstance(label, str):
+            return
+        other = found.setdefault(" ".join(label.split()).casefold(), label)
+        if other is not label:
+            warnings.warn(
+                f"{what} has the labels {other!r} and {label!r}, which differ in nothing but case "
+                "or spaces, as two classes; if they are one, write them alike.",
+                UserWarning,
+                stacklevel=2,
+            )
+            return
 
 
 def class_codes(

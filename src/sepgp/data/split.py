@@ -17,7 +17,8 @@ class Draw:
     """Which rows of a piece are held out: a share of every class.
 
     Of the first 1/share rows of a class one is held out, at a random place, then one of the next
-    1/share rows, and so on. Seed, labels and the places of rows decide; how they are cut into
+    1/share rows, and so on. The first row of a class is never held out, so that training knows all
+    classes. Seed, labels and the places of rows decide; how they are cut into
     blocks does not.
     """
 
@@ -39,6 +40,7 @@ class Draw:
             bits.advance(int(strata[0]))
             places = np.random.Generator(bits).random(strata[-1] - strata[0] + 1)
             drawn = begin + np.floor((end - begin) * places[strata - strata[0]])
+            drawn = np.where(drawn == 0, end - 1, drawn)
             chosen[rows] = of_class == drawn
         return chosen
 
