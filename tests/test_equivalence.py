@@ -94,6 +94,7 @@ def test_sep_is_ep_for_one_row(form: str, steps: int) -> None:
     assert_same(run("sep", hyper, p, steps), run(form, hyper, p, steps, damping=1.0))
 
 
+@pytest.mark.slow
 def test_sep_is_near_ep_at_convergence() -> None:
     """Over 6 seeds means differed by up to .03 of a spread of 1 to 1.6, variances by 6 %."""
     p, hyper, test = sixty_rows()

@@ -174,6 +174,7 @@ def test_summary_of_table1():
     assert average.seconds == 2.0
 
 
+@pytest.mark.slow
 def test_page_of_table1(tmp_path):
     grid = table1.cells(quick=True)
     paths = table1.report(grid, made_results(grid), tmp_path / "table1")
@@ -246,6 +247,7 @@ def test_figure3(small, tmp_path):
     assert_outputs_open(paths)
 
 
+@pytest.mark.slow
 def test_figure2(small, tmp_path):
     grid = figure2.cells(quick=True)
     assert len(grid) == len({cell.name for cell in grid}) == 11
@@ -273,6 +275,7 @@ def test_figure2(small, tmp_path):
     assert "logistic regression" in page
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="reads /proc")
 def test_the_peak_of_a_run_is_not_that_of_a_run_before_it_in_the_same_process():
     def peak_of(megabytes):

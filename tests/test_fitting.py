@@ -272,6 +272,7 @@ def test_warm_start_takes_other_rows(method) -> None:
     assert model.inducing_points_.shape == points.shape
 
 
+@pytest.mark.slow
 @EVERY_METHOD
 @pytest.mark.parametrize("batch_size", [None, 16])
 def test_blocks_teach_what_the_whole_would(method, batch_size) -> None:

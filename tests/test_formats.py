@@ -124,6 +124,7 @@ def test_a_first_line_that_names_the_delimiter() -> None:
     assert_same(model().fit("rows.csv", target="late"), model().fit(X, Y))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("piece", [2**20, 40, 200])
 def test_line_breaks_in_quotes(piece, monkeypatch) -> None:
     monkeypatch.setattr(lines, "PIECE", piece)

@@ -255,6 +255,7 @@ def test_log_evidence_is_the_dense_formula(method: str) -> None:
     assert_close(actual, expected)
 
 
+@pytest.mark.slow
 def test_ep_gradient_is_total_at_the_fixed_point() -> None:
     """At EP's fixed point equation (2) is the derivative of log Z_q, sites and all."""
     p = problem(12, 3)

@@ -67,6 +67,7 @@ def test_kernels_print_as_they_are_written() -> None:
     assert text == "(Linear(variance=2) + Linear(variance=3)) * Linear(variance=4)"
 
 
+@pytest.mark.slow
 def test_two_kernels_learn_a_sum_of_two_functions() -> None:
     """A rough function of two features and a smooth one of others: one kernel must choose."""
     rng = np.random.default_rng(0)

@@ -154,6 +154,7 @@ def test_relevance_of_many_classes_by_hand():
     assert_allclose(list(relevance(model.model_).values()), effects / effects.sum(), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_findings_do_not_depend_on_blocks(monkeypatch):
     X, y = blobs(200)
     model = quick().fit(X, y)
@@ -179,6 +180,7 @@ def test_findings_do_not_depend_on_blocks(monkeypatch):
         assert_allclose(found.scores["error"].value, 1 - model.score(X, y))
 
 
+@pytest.mark.slow
 def test_stacks_and_map_by_brute_force(eaten):
     data = table(60, seed=1).drop(columns="food")
     sample = report_sample(eaten)
@@ -244,6 +246,7 @@ def test_the_page_names_the_most_frequent_mistake(page, eaten):
     assert f"<b>{escape(true)}</b> said to be <b>{escape(wrong)}</b>" in page.read_text()
 
 
+@pytest.mark.slow
 def test_a_class_without_rows_and_rows_of_one_class(eaten, tmp_path):
     data = table(seed=1)
     for kept, words in (

@@ -88,6 +88,7 @@ def test_blocks_of_sep_are_absorbed_as_one_pass_of_adf(monkeypatch) -> None:
     assert_allclose(sep.model_.sites.Lambda, adf.model_.sites.Lambda)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("forgetting", [0.7, 1.0])
 def test_forgetting_recovers_from_a_turned_label_rule(forgetting) -> None:
     model = quick(n_inducing=20, forgetting=forgetting)

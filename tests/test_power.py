@@ -129,6 +129,7 @@ def test_power_one_is_the_method_bit_for_bit(name: str) -> None:
     assert methods.chosen(name, 1, 1.0) is methods.METHODS[name]
 
 
+@pytest.mark.slow
 @METHODS
 @pytest.mark.parametrize("basis", [direct, whitened])
 def test_power_near_zero_is_near_zero(name: str, basis) -> None:
@@ -166,6 +167,7 @@ def elbo(p: Problem, mean: torch.Tensor, L: torch.Tensor) -> torch.Tensor:
     return (p.weight * rows).sum() - divergence
 
 
+@pytest.mark.slow
 @METHODS
 def test_the_fixed_point_at_power_zero_is_the_maximum_of_the_elbo(name: str) -> None:
     p = problem(15, 4)

@@ -199,6 +199,7 @@ def test_relevance_by_hand(kernel):
     assert_allclose(list(relevance(model.model_).values()), effects / effects.sum(), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_text_of_noise_has_little_relevance():
     rng = np.random.default_rng(0)
     rows = 1500
@@ -331,6 +332,7 @@ def test_rows_without_any_weight_are_refused():
     assert_one_sentence(str(error.value))
 
 
+@pytest.mark.slow
 def test_a_page_on_many_rows_is_small(tmp_path):
     """Also with many columns; the sample does not grow with the rows."""
     random = np.random.default_rng(0)
