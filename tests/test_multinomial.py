@@ -12,7 +12,6 @@ from helpers import (
     assert_close,
     assert_close_to_scale,
     assert_same,
-    chunk,
     gaussian,
     kernel_matrices,
     latent,
@@ -31,7 +30,6 @@ from sepgp import GPClassifier
 from sepgp.errors import InvalidData
 from sepgp.gp.direct import direct
 from sepgp.gp.whitened import whitened
-from sepgp.inference import method as methods
 from sepgp.likelihoods import Multinomial
 from sepgp.likelihoods.multinomial import NOISE, _probabilities
 
@@ -203,36 +201,6 @@ def test_permuted_class_names_permute_the_answer_and_nothing_else(method: str) -
         assert_close(actual.gradient, expected.gradient)
         assert_close(actual.state.b[renamed], expected.state.b)
         assert_close(actual.state.Lambda[renamed], expected.state.Lambda)
-
-
-@EVERY_METHOD
-@pytest.mark.parametrize("basis", [direct, whitened])
-@pytest.mark.parametrize("cuts", [[1], [7, 12]])
-def test_sums_over_any_split_of_a_batch_add_up(method: str, basis, cuts: list[int]) -> None:
-    p = many_classes(30, 5)
-    p = p._replace(weight=0.5 + torch.arange(30) % 3)
-    hyper = rbf(p.Z)
-    chosen = methods.METHODS[METHODS[method].name]
-    state = run(method, hyper, p, 2, rows=torch.arange(30)).state
-    xi = hyper.start.clone().requires_grad_()
-    fitc = basis(hyper.Kmm(hyper.start), 0.0)
-
-    def sums(parts: list[torch.Tensor]):
-        chunks = [
-            chunk(fitc, kernel_matrices(hyper, xi, p.X[rows]), p.take(rows), rows, xi)
-            for rows in parts
-        ]
-        prepared = methods.prepare(chosen, state, fitc, float(p.weight.sum()), chunks)
-        return methods.add_up(chosen, prepared, chunks)
-
-    with torch.no_grad():
-        whole = sums([torch.arange(30)])
-        total = sums(list(torch.tensor_split(torch.arange(30), cuts)))
-    tight = {"rtol": 1e-12, "atol": 1e-12}
-    for name in ("log_Z", "cross", "gradient"):
-        assert_close(getattr(total, name), getattr(whole, name), **tight)
-    for one, other in zip(total.sites, whole.sites, strict=True):
-        assert_close(one, other, **tight)
 
 
 @EVERY_METHOD

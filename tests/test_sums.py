@@ -11,6 +11,7 @@ from helpers import (
     chunk,
     hyperparameters,
     kernel_matrices,
+    many_classes,
     problem,
     rbf,
     run,
@@ -30,8 +31,11 @@ BASES = pytest.mark.parametrize("basis", [direct, whitened])
 @pytest.mark.parametrize("method", METHODS)
 @BASES
 @pytest.mark.parametrize("cuts", [[1], [7, 12], [3, 4, 5, 20]])
-def test_sums_over_any_split_of_a_batch_add_up_to_those_of_the_whole(method, basis, cuts) -> None:
-    p = problem(30, 5)
+@pytest.mark.parametrize("make", [problem, many_classes])
+def test_sums_over_any_split_of_a_batch_add_up_to_those_of_the_whole(
+    method, basis, cuts, make
+) -> None:
+    p = make(30, 5)
     p = p._replace(weight=0.5 + torch.arange(30) % 3)
     hyper = rbf(p.Z)
     chosen = methods.METHODS[METHODS[method].name]

@@ -175,10 +175,8 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         self.dtype = dtype
         self.callbacks = callbacks
         self.forgetting = forgetting
-        self.checkpoint = checkpoint
-        self.checkpoint_every = checkpoint_every
-        self.n_factors = n_factors
-        self.power = power
+        self.checkpoint, self.checkpoint_every = checkpoint, checkpoint_every
+        self.n_factors, self.power = n_factors, power
 
     model_: Model
     """All that training found, set as a whole: other threads predict by the old or the new one."""

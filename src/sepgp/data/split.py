@@ -6,11 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sepgp.data.checks import MOST_CLASSES
 from sepgp.data.rows.base import BLOCK, Block, Rows, WrappedRows, cut_blocks
 
 ROUNDING = 1e-9
-MOST_CLASSES = 1000
-"""Of a block; more are no classes, and whoever reads the labels will say so."""
 
 
 class Draw:
@@ -46,7 +45,10 @@ class Draw:
 
 
 def _classes(labels: NDArray[Any]) -> Iterator[tuple[Any, NDArray[np.intp]]]:
-    """Every label with its rows, in the order in which the labels appear."""
+    """Every label with its rows, in the order in which the labels appear.
+
+    More than there can be are no classes; whoever reads the labels will say so.
+    """
     try:
         values, first, codes = np.unique(labels, return_index=True, return_inverse=True)
     except TypeError:  # labels that cannot be compared are refused by whoever reads them
