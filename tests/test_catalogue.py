@@ -31,7 +31,14 @@ LARGE = {
     "airline": (2_127_066, 8, 1_010_346),
     "nycflights13": (273_853, 8, 111_199),
 }
-SIZES = SMALL | LARGE
+CLASSES = {
+    # rows, features, rows of each class
+    "vehicle": (846, 18, [218, 212, 217, 199]),
+    "segment": (2310, 19, [330] * 7),
+    "satimage": (6435, 36, [1533, 703, 1358, 626, 707, 1508]),
+    "texture": (5500, 40, [500] * 11),
+}
+SIZES = SMALL | LARGE | CLASSES
 
 
 def test_every_data_set_is_listed():
@@ -52,7 +59,15 @@ def test_checksum_is_that_of_the_file(entry, data_dir):
     assert hashlib.sha256((data_dir / entry.file).read_bytes()).hexdigest() == entry.sha256
 
 
-@pytest.mark.parametrize("name", SIZES)
+@pytest.mark.parametrize("name", CLASSES)
+def test_many_classes_are_numbers_from_zero_on(name, data_dir):
+    X, y, feature_names, _ = load(name, data_dir)
+    n, d, counts = CLASSES[name]
+    assert X.shape == (n, d) == (len(y), len(feature_names))
+    assert_array_equal(np.bincount(y), counts)
+
+
+@pytest.mark.parametrize("name", SMALL | LARGE)
 def test_table_is_as_documented(name, data_dir):
     X, y, feature_names, n_train = load(name, data_dir)
     n, d, ones = SIZES[name]

@@ -71,6 +71,7 @@ def test_first_answers_wait_for_no_large_library(arguments, said, needed, tmp_pa
 COMMANDS = [
     "train", "predict", "evaluate", "info", "report", "update", "data", "data fetch",
     "data airline", "reproduce table1", "reproduce figure2", "reproduce figure3",
+    "reproduce powers", "reproduce classes",
 ]  # fmt: skip
 
 

@@ -546,7 +546,7 @@ def test_a_model_beside_its_data_is_replaced(inputs) -> None:
         assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("name", ["table1", "figure2", "figure3"])
+@pytest.mark.parametrize("name", ["table1", "figure2", "figure3", "powers"])
 def test_results_among_the_data_are_refused(name, tmp_path, monkeypatch) -> None:
     (tmp_path / "link").symlink_to(tmp_path)
     for out in (tmp_path, tmp_path / "link"):
@@ -575,7 +575,14 @@ def test_an_ending_of_another_kind_of_file_is_refused(folder, command, endings) 
 
 @pytest.mark.process
 @pytest.mark.parametrize(
-    ("name", "missing"), [("table1", "australian"), ("figure2", "mnist"), ("figure3", "mnist")]
+    ("name", "missing"),
+    [
+        ("table1", "australian"),
+        ("figure2", "mnist"),
+        ("figure3", "mnist"),
+        ("powers", "australian"),
+        ("classes", "vehicle"),
+    ],
 )
 def test_an_experiment_without_its_data_gets_a_sentence(name, missing, tmp_path) -> None:
     done = run("reproduce", name, "--data", tmp_path, "--out", tmp_path / "out")

@@ -17,7 +17,18 @@ from quick import blobs
 from slow_cells import CELLS, fails, threads
 
 from sepgp import InvalidData
-from sepgp.experiments import cells, curves, figure2, figure3, paper, splits, table1
+from sepgp.evaluation.two_classes import calibration_error, calibration_gaps
+from sepgp.experiments import (
+    cells,
+    classes,
+    curves,
+    figure2,
+    figure3,
+    paper,
+    powers,
+    splits,
+    table1,
+)
 from sepgp.experiments.cells import Cell, CellFailed
 from sepgp.experiments.pages import table_of
 from sepgp.experiments.splits import Split
@@ -307,3 +318,56 @@ def test_random_test_rows_where_there_is_no_split(data_dir):
     split = splits.large_split("nycflights13", data_dir)
     assert len(split.y) == 273_853 - 10_000
     assert len(split.X_test) == 10_000
+
+
+# ------------------------------------------------------------ powers and many classes
+
+
+@pytest.mark.slow
+def test_powers(small, data_dir, tmp_path):
+    grid = powers.cells(quick=True)
+    assert len(grid) == len({cell.name for cell in grid}) == 2 * (7 * 7 + 2 * 6)
+    assert len(powers.cells()) == 20 * 7 * 7 + 3 * 2 * 6
+    tried = {"crabs-0-01": {"max_iter": 3}, "mnist-.5-01": {}}
+    results = {}
+    for cell in grid:
+        if cell.name in tried:
+            arguments = cell.arguments | tried[cell.name]
+            if "settings" in arguments:
+                arguments["settings"] |= {"n_inducing": 10, "batch_size": 50, "max_iter": 3}
+            results[cell.name] = cell.run(data=data_dir, **arguments)
+            assert 0 < results[cell.name]["nll"] < 1
+    made = {"nll": 0.3, "error": 0.1, "seconds": 1.0, "test_rows": 20, "gaps": [0.1] * 15}
+    results = {cell.name: made for cell in grid} | results
+    paths = powers.report(grid, results, tmp_path / "powers")
+    assert_outputs_open(paths)
+    table = powers.summary(table_of(grid, results)).set_index(["set", "run"])
+    assert table.difference["pima", "ADF"] == 0
+    expected = (results["crabs-0-01"]["nll"] - 0.3) / 2
+    assert table.difference["crabs", "0"] == pytest.approx(expected)
+
+
+def test_calibration_error_of_all_splits_is_that_of_their_rows_together():
+    random = np.random.default_rng(0)
+    p = random.uniform(size=(20, 30))
+    y = (random.uniform(size=p.shape) < p).astype(float)
+    gaps = np.array([calibration_gaps(*split, np.ones(30)) for split in zip(p, y, strict=True)])
+    value, error = powers.pooled_calibration_error(gaps, np.full(20, 30.0))
+    assert value == pytest.approx(calibration_error(p.ravel(), y.ravel(), np.ones(600)))
+    assert 0 < error < value
+
+
+@pytest.mark.slow
+def test_classes(data_dir, tmp_path):
+    grid = classes.cells(quick=True)
+    assert len(grid) == len({cell.name for cell in grid}) == 2 * 2 * 4 * 3
+    assert len(classes.cells()) == 20 * 3 * 4 * 3
+    results = {cell.name: {"nll": 0.3, "error": 0.1, "seconds": 1.0} for cell in grid}
+    cell = next(cell for cell in grid if cell.name == "texture-5-ep-01")
+    tiny = {"train": 60, "test": 50, "settings": {"max_iter": 2}}
+    results[cell.name] = cell.run(data=data_dir, **(cell.arguments | tiny))
+    assert 0 < results[cell.name]["nll"] < 3
+    results["vehicle-10-adf-00"] = {"nll": 0.5, "error": 0.2, "seconds": 1.0}
+    paths = classes.report(grid, results, tmp_path / "classes")
+    assert_outputs_open(paths)
+    assert "| vehicle | 0.4000 (0.1000) | 0.3000 (0.0000) |" in paths[-1].read_text("utf-8")

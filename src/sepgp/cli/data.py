@@ -65,7 +65,7 @@ def _list(folder: Path | None) -> None:
     from sepgp.experiments.catalogue import CATALOGUE, command
 
     place = folder or os.environ.get("SEPGP_DATA")
-    table = Table("name", "rows", "features", "here", "y = 1, source and licence", box=None)
+    table = Table("name", "rows", "features", "here", "y or y = 1, source and licence", box=None)
     for column in table.columns[:4]:
         column.no_wrap = True
     for entry in CATALOGUE.values():

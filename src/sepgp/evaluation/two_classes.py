@@ -51,9 +51,13 @@ def calibration_error(p: Floats, y: Floats, weight: Floats) -> float:
 
     In each, the distance of the mean probability from the share of the second class.
     """
+    return float(np.abs(calibration_gaps(p, y, weight)).sum() / weight.sum())
+
+
+def calibration_gaps(p: Floats, y: Floats, weight: Floats) -> Floats:
+    """Rows of the second class less those that p states, in each bin; adds up over rows."""
     where = np.minimum((p * BINS).astype(int), BINS - 1)
-    gap = np.bincount(where, weight * (y - p), BINS)
-    return float(np.abs(gap).sum() / weight.sum())
+    return np.bincount(where, weight * (y - p), BINS).astype(np.float64)
 
 
 def chance_of_calibration_error(p: Floats, weight: Floats) -> float:

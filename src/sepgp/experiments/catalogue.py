@@ -1,4 +1,4 @@
-"""The paper's data sets by name: what they are, and how their files are read and made."""
+"""The experiments' data sets by name: what they are, and how their files are read and made."""
 
 import hashlib
 import os
@@ -39,7 +39,7 @@ class DataSet(NamedTuple):
     rows: int
     features: tuple[str, ...]
     meaning: str
-    """What y = 1 says."""
+    """What y = 1 says, or what y is with more than two classes."""
     source: str
     licence: str
     sha256: str
@@ -60,7 +60,7 @@ class Table(NamedTuple):
     X: NDArray[Any]
     """Features as they are stored, neither scaled nor shuffled, shape (n, d)."""
     y: NDArray[np.int8]
-    """Labels 0 and 1, shape (n,)."""
+    """Labels 0 and 1, or with more classes their numbers from 0 on, shape (n,)."""
     feature_names: tuple[str, ...]
     n_train: int | None
     """Rows before this one are for training, the others for testing; None without such a split."""
