@@ -139,7 +139,7 @@ def test_gradient_is_that_of_the_surrogate() -> None:
 def test_parts_that_a_batch_lacks_keep_their_site_and_only_fade() -> None:
     p, hyper = problem(30, 5), rbf(problem(30, 5).Z)
     engine = Engine.of(
-        Settings(n_factors=3, site_step=0.1), p.likelihood, hyper, lambda batch: batch.rows // 10
+        Settings(site_step=0.1), p.likelihood, hyper, 3, lambda batch: batch.rows // 10
     )
     state = engine.init(5, 30, True)
     codes = (p.y > 0).long()

@@ -98,9 +98,11 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     checkpoint, checkpoint_every : path or None, float
         A file that `fit` writes its progress to every so many seconds. If it is there, `fit` goes
         on from it, and ends with the same numbers as if it had never been stopped.
-    n_factors, power : int, float
-        Tied factors of "sep", one for each of K clusters of rows, nearer to EP in O(K m²) memory;
-        and the share of a factor that cavities lack: 1 for EP and SEP, 0 for variational inference.
+    n_factors : int, "class" or a dict such as {"month": [3.5, 6.5]}
+        Tied factors of "sep", nearer to EP in O(K m²) memory: one for each of K clusters of rows,
+        for each class, or for each interval of a column between these numbers.
+    power : float
+        The share of a factor that cavities lack: 1 for EP and SEP, 0 for variational inference.
 
     Attributes
     ----------
@@ -147,7 +149,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         forgetting: float = 1.0,
         checkpoint: str | os.PathLike[str] | None = None,
         checkpoint_every: float = 60.0,
-        n_factors: int = 1,
+        n_factors: int | str | Mapping[str, Sequence[float]] = 1,
         power: float = 1.0,
     ) -> None:
         self.method = method

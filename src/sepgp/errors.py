@@ -17,6 +17,15 @@ class NotEnoughMemory(MemoryError):
     """The work would need more memory than there is."""
 
 
+class ClusterLost(ConnectionError):
+    """The cluster that a training runs on went away; what was learned until then is kept."""
+
+    reached: object = None
+    """Where the training had come to."""
+    model: object = None
+    """The model that it had come to."""
+
+
 def brief(text: str) -> str:
     """Text from elsewhere as a part of a sentence: on one line, and not too long."""
     text = " ".join(text.split())

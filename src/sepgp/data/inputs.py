@@ -135,7 +135,7 @@ def training_data(
         if isinstance(data, ArrayData):
             data = _without_repeats(data, batch_size)
     if known is None:
-        _warn_of_columns(schema, data.sample()[0])
+        warn_of_columns(schema, data.sample()[0])
     return TrainingData(data, measured, schema, target)
 
 
@@ -183,11 +183,12 @@ def online_block(
     data, schema = block_data(given, class_weight, known, classes)
     data = _without_repeats(data, batch_size)
     if known is None:
-        _warn_of_columns(schema, data.X)
+        warn_of_columns(schema, data.X)
     return data, schema
 
 
-def _warn_of_columns(schema: Schema, rows: NDArray[Any]) -> None:
+def warn_of_columns(schema: Schema, rows: NDArray[Any]) -> None:
+    """Warn of columns that look like identifiers, and of numbers that stand for missing ones."""
     warn_of_identifiers(schema, rows)
     warn_of_sentinels(schema, rows)
 

@@ -72,10 +72,11 @@ class ArrayData(NamedTuple):
 
 
 @dataclass(frozen=True)
-class StreamData:
-    """Rows that are read anew in every epoch."""
+class Surveyed:
+    """Rows of which nothing is here but what one pass over them found."""
 
-    rows: Rows
+    name: str
+    """What messages call them."""
     survey: Survey
 
     n_rows = property(attrgetter("survey.n_rows"))
@@ -84,19 +85,26 @@ class StreamData:
 
     def sample(self) -> Arrays:
         """Rows to start from: some, drawn at random."""
-        return self.survey.arrays(self.survey.sample, self.rows.name)
+        return self.survey.arrays(self.survey.sample, self.name)
 
     def scaling(self) -> Scaling:
         """The standardisation of the features."""
         return resistant(self.survey.scaling, self.sample()[0])
 
-    def source(self, how: Batching) -> StreamSource:
-        """Batches for training."""
-        return StreamSource(self.rows, self.survey, how)
-
     def digest(self) -> str:
         """Differs for different rows."""
         return self.survey.digest
+
+
+@dataclass(frozen=True)
+class StreamData(Surveyed):
+    """Rows that are read anew in every epoch."""
+
+    rows: Rows
+
+    def source(self, how: Batching) -> StreamSource:
+        """Batches for training."""
+        return StreamSource(self.rows, self.survey, how)
 
 
 Data = ArrayData | StreamData
@@ -133,7 +141,7 @@ def prepare(
     n_bytes = 8 * found.n_kept * (len(found.scaling.mean) + 3)
     if found.n_kept <= batch_size or n_bytes <= stream_source.MEMORY:
         return _in_memory(training(cached), found), held_out
-    return StreamData(training(rows), found), held_out
+    return StreamData(rows.name, found, training(rows)), held_out
 
 
 def split(data: ArrayData, share: float, seed: int) -> tuple[ArrayData, ArrayData]:

@@ -16,12 +16,13 @@ SAMPLE = 20_000
 class Sample:
     """At most `SAMPLE` rows, those with the smallest of random keys: a uniform sample of a stream.
 
-    Rows of weight zero are left out. `size` is another number of rows.
+    Rows of weight zero are left out. `size` is another number of rows. Samples of several streams,
+    each with another number, can be merged.
     """
 
-    def __init__(self, seed: int, size: int | None = None) -> None:
+    def __init__(self, seed: int, size: int | None = None, stream: int = 0) -> None:
         self._size = SAMPLE if size is None else size
-        self._rng = np.random.default_rng((seed, 0))
+        self._rng = np.random.default_rng((seed, 0, stream))
         self._keys: list[Floats] = []
         self._blocks: list[Block] = []
         self._limit = 1.0
@@ -37,6 +38,14 @@ class Sample:
                 taken = replace(taken, X=canonical(taken.X))
             self._blocks.append(taken)
         if len(self) > 4 * self._size:
+            self._shrink()
+
+    def merge(self, other: "Sample") -> None:
+        """Let the rows of another sample, of the same size, take part."""
+        self._keys += other._keys
+        self._blocks += other._blocks
+        self._limit = min(self._limit, other._limit)
+        if len(self) > self._size:
             self._shrink()
 
     def __len__(self) -> int:

@@ -90,6 +90,21 @@ class _Classes:
                 before = self.summaries.get(label)
                 self.summaries[label] = part if before is None else before + part
 
+    def merge(self, other: "_Classes") -> None:
+        """Add the rows that another one has seen."""
+        if other._labels is None:
+            return
+        known = other._labels
+        if self._labels is not None:
+            known = _union(self._labels, known, self._name)
+        checks.several_classes(known, self._name, sum((self.counts | other.counts).values()))
+        self._labels = known
+        for label, count in other.counts.items():
+            self.counts[label] = self.counts.get(label, 0) + count
+        for label, part in other.summaries.items():
+            before = self.summaries.get(label)
+            self.summaries[label] = part if before is None else before + part
+
     def labels(self) -> NDArray[Any]:
         """All labels, sorted, shape (C,)."""
         if self._labels is None:
@@ -100,6 +115,68 @@ class _Classes:
         return self._labels
 
 
+class Findings:
+    """What was seen of some rows so far; those of several parts of the rows can be merged.
+
+    Sums are kept for each class apart, since weights of the classes may depend on how many rows
+    they have. `encoding` is the one to use; by default it is made from the rows and the choices.
+    Other parts have other numbers of their `stream`. Memory O(Cd) beside the sample.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        seed: int = 0,
+        encoding: Encoding | None = None,
+        choices: Choices = AS_FOUND,
+        stream: int = 0,
+    ) -> None:
+        self._encoding, self._choices = encoding, choices
+        self._by_class = _Classes(name, read_as_text(choices, encoding))
+        self._sample = Sample(seed, stream=stream)
+        self._counts: dict[int, int] = {}
+
+    def add(self, piece: int, block: Block) -> None:
+        """Add the rows of a block of a piece. Cost O(bd)."""
+        if not len(block):
+            return
+        if self._encoding is not None and isinstance(block.X, pa.Table):
+            self._encoding.check(block.X.schema)
+            block = replace(block, X=block.X.select(self._encoding.columns))
+        self._counts[piece] = self._counts.get(piece, 0) + len(block)
+        self._by_class.add(block)
+        self._sample.add(block)
+
+    def merge(self, other: "Findings") -> None:
+        """Add what was seen of other pieces."""
+        self._counts |= other._counts
+        self._by_class.merge(other._by_class)
+        self._sample.merge(other._sample)
+
+    def survey(self, n_pieces: int, class_weight: dict[Any, float] | str | None = None) -> Survey:
+        """What follows from the rows of all pieces."""
+        encoding, notes = self._encoding, list[Note]()
+        labels = self._by_class.labels()
+        summaries = [self._by_class.summaries[label] for label in labels]
+        factors = _class_weights(class_weight, labels, self._by_class.counts)
+        total = functools.reduce(operator.add, map(operator.mul, summaries, factors))
+        if encoding is None:
+            encoding, notes = total.encoding(self._choices)
+        counts = np.array([self._counts.get(piece, 0) for piece in range(n_pieces)], dtype=int)
+        return Survey(
+            labels,
+            factors,
+            encoding,
+            total.scaling(encoding),
+            counts,
+            total.count,
+            float(total.total),
+            self._sample.block(),
+            notes,
+            _digest(counts, labels, summaries, encoding),
+        )
+
+
 def survey(
     rows: Rows,
     class_weight: dict[Any, float] | str | None = None,
@@ -107,42 +184,12 @@ def survey(
     encoding: Encoding | None = None,
     choices: Choices = AS_FOUND,
 ) -> Survey:
-    """Go over all rows once. Memory O(Cd) beside the sample. Cost O(nd).
-
-    Sums are kept for each class apart, since weights of the classes may depend on how many rows
-    they have. `encoding` is the one to use; by default it is made from the rows and the choices.
-    """
-    by_class, sample = _Classes(rows.name, read_as_text(choices, encoding)), Sample(seed)
-    notes: list[Note] = []
-    counts = np.zeros(rows.n_pieces, dtype=int)
+    """Go over all rows once. Memory O(Cd) beside the sample. Cost O(nd)."""
+    found = Findings(rows.name, seed, encoding, choices)
     for piece in range(rows.n_pieces):
         for block in rows.read(piece):
-            if not len(block):
-                continue
-            if encoding is not None and isinstance(block.X, pa.Table):
-                encoding.check(block.X.schema)
-                block = replace(block, X=block.X.select(encoding.columns))
-            counts[piece] += len(block)
-            by_class.add(block)
-            sample.add(block)
-    labels = by_class.labels()
-    summaries = [by_class.summaries[label] for label in labels]
-    factors = _class_weights(class_weight, labels, by_class.counts)
-    total = functools.reduce(operator.add, map(operator.mul, summaries, factors))
-    if encoding is None:
-        encoding, notes = total.encoding(choices)
-    return Survey(
-        labels,
-        factors,
-        encoding,
-        total.scaling(encoding),
-        counts,
-        total.count,
-        float(total.total),
-        sample.block(),
-        notes,
-        _digest(counts, labels, summaries, encoding),
-    )
+            found.add(piece, block)
+    return found.survey(rows.n_pieces, class_weight)
 
 
 def read_as_text(choices: Choices, encoding: Encoding | None) -> set[str]:

@@ -117,6 +117,11 @@ class Checkpoint:
         """Where the inducing points of the run in the file started, shape (m, d), or None."""
         return self._tensors.get("start")
 
+    def value(self, name: str) -> str | None:
+        """A value that identifies the run in the file, as people read it; None if unknown."""
+        known: Identity = {} if self._header is None else self._header["identity"]
+        return known[name][0] if name in known else None
+
     def identify(self, identity: "Identity", seed: int, start: torch.Tensor) -> None:
         """Say what run this is, and refuse the file if it belongs to another one."""
         self._identity, self._seed, self._start = identity, seed, start

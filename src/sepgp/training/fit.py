@@ -6,25 +6,23 @@ import os
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
-from torch import Tensor
 
-from sepgp.data.batches import Batch, Source
+from sepgp.data.batches import Source
 from sepgp.data.inputs import Given, TrainingData, training_data
 from sepgp.errors import InvalidData, InvalidParameter
 from sepgp.gp.hyperparameters import Hyperparameters
-from sepgp.gp.inducing import cluster_centres
 from sepgp.gp.natural import Natural
 from sepgp.gp.predictor import predictor
 from sepgp.inference.method import METHODS
 from sepgp.model import CHUNK, Model
 from sepgp.training.checkpoint import Checkpoint, Identity, identity
+from sepgp.training.factors import factors
 from sepgp.training.loop import chosen, train
 from sepgp.training.memory import check_sites
 from sepgp.training.monitor import Monitor
@@ -62,16 +60,7 @@ def fit(settings: Settings, given: Given, previous: Model | None, run: Run) -> M
 
     A run whose checkpoint is there goes on from it.
     """
-    run.check()
-    checkpoint, named = None, identity(**vars(settings), warm_start=previous is not None)
-    if run.checkpoint is not None:
-        checkpoint = Checkpoint(run.checkpoint, run.checkpoint_every)
-        if run.random_state is not None:  # before numbers are drawn from it
-            named |= identity(random_state=run.random_state)
-    rng = check_random_state(run.random_state)
-    seed = int(rng.randint(2**31 - 1))
-    if checkpoint is not None and checkpoint.seed is not None:
-        seed = checkpoint.seed
+    checkpoint, named, rng, seed = begin(settings, previous, run)
     data = training_data(
         given,
         known=None if previous is None else previous.schema,
@@ -82,6 +71,23 @@ def fit(settings: Settings, given: Given, previous: Model | None, run: Run) -> M
     )
     check_positive(settings.pos_label, data.data.classes)
     return fit_data(settings, data, rng, seed, previous, run, checkpoint, named)
+
+
+def begin(
+    settings: Settings, previous: Model | None, run: Run, **plan: Any
+) -> tuple[Checkpoint | None, Identity, np.random.RandomState, int]:
+    """Checkpoint, identity, random numbers and seed of a run; those of a file if there is one."""
+    run.check()
+    checkpoint, named = None, identity(**vars(settings), **plan, warm_start=previous is not None)
+    if run.checkpoint is not None:
+        checkpoint = Checkpoint(run.checkpoint, run.checkpoint_every)
+        if run.random_state is not None:  # before numbers are drawn from it
+            named |= identity(random_state=run.random_state)
+    rng = check_random_state(run.random_state)
+    seed = int(rng.randint(2**31 - 1))
+    if checkpoint is not None and checkpoint.seed is not None:
+        seed = checkpoint.seed
+    return checkpoint, named, rng, seed
 
 
 def check_positive(label: Any, classes: NDArray[Any]) -> None:
@@ -113,7 +119,7 @@ def fit_data(
         points = None if checkpoint is None else checkpoint.start
         start = from_rows(settings, data, schema, target, rng, points)
     else:
-        start = from_model(_same_task(previous, given))._replace(target=target, moments={})
+        start = from_model(same_task(previous, given))._replace(target=target, moments={})
     source = start.source(settings, data, seed)
     minibatch = source.batches_per_epoch > 1
     copies = 1 if checkpoint is None else 3  # the state, what is written, and its bytes
@@ -121,7 +127,7 @@ def fit_data(
     check_sites(METHODS[settings.method], source.n_rows, len(start.Z), minibatch, n_latent, copies)
     engine = engine_of(settings, start)
     state = engine.init(len(start.Z), source.n_rows, minibatch)
-    if previous is not None and _shapes(state.sites) == _shapes(previous.sites):
+    if previous is not None and shapes(state.sites) == shapes(previous.sites):
         # Steps of minibatch EP write into their state, and the previous model must not change.
         sites = copy.deepcopy(previous.sites)
         state = state._replace(iteration=start.iteration, sites=sites)
@@ -142,16 +148,7 @@ def fit_data(
 def engine_of(settings: Settings, start: Start) -> Engine:
     """The engine for a kernel and inducing points to start from."""
     hyper = Hyperparameters(start.kernel, start.Z, settings.learn_kernel, settings.learn_inducing)
-    part_of = None
-    if settings.n_factors > 1:
-        centres = cluster_centres(start.Z.cpu().numpy(), settings.n_factors)
-        part_of = partial(_nearest, torch.as_tensor(centres, device=start.Z.device))
-    return Engine.of(settings, start.likelihood, hyper, part_of)
-
-
-def _nearest(centres: Tensor, batch: Batch) -> Tensor:
-    """The centre, of shape (K, d), that is nearest to each row of a batch, shape (b,)."""
-    return torch.cdist(batch.X, centres.to(batch.X.dtype)).argmin(1)
+    return Engine.of(settings, start.likelihood, hyper, *factors(settings.n_factors, start))
 
 
 def run_training(
@@ -174,6 +171,23 @@ def run_training(
             # Last, so that whoever sees a step can rely on what the others do with it.
             callbacks = (*callbacks, stack.enter_context(closing(line)))
         last, history = train(engine, schedule, state, source, callbacks, checkpoint, monitor)
+    evidence = _log_evidence(last, history, source.batches_per_epoch)
+    n = source.total_weight
+    return model_of(settings, start, engine, last, history, n, evidence, seed, checkpoint)
+
+
+def model_of(
+    settings: Settings,
+    start: Start,
+    engine: Engine,
+    last: TrainingState,
+    history: Sequence[Record],
+    n: float,
+    log_evidence: float,
+    seed: int,
+    checkpoint: Checkpoint | None = None,
+) -> Model:
+    """The model of a training that came to this state, for rows of total weight n."""
     if all(record.rejected for record in history):
         raise InvalidParameter(
             f"kernel={settings.kernel!r} gives covariances that cannot be factorised, even with "
@@ -199,9 +213,9 @@ def run_training(
         Z=Z,
         sites=state.sites,
         predictor=folded,
-        n_seen=source.total_weight,
+        n_seen=n,
         history=as_columns(history),
-        log_evidence=_log_evidence(last, history, source.batches_per_epoch),
+        log_evidence=log_evidence,
         iteration=state.iteration,
         moments=state.optimizer._asdict(),
         seed=seed,
@@ -218,11 +232,12 @@ def _log_evidence(last: TrainingState, history: Sequence[Record], per_epoch: int
     return float(np.mean([record.log_evidence for record in epoch]))
 
 
-def _shapes(sites: Any) -> list[Any]:
+def shapes(sites: Any) -> list[Any]:
+    """Of the tensors that sites consist of."""
     return [part.shape for part in sites if part is not None]
 
 
-def _same_task(previous: Model, given: TrainingData) -> Model:
+def same_task(previous: Model, given: TrainingData) -> Model:
     """The model to go on from, if the rows have its columns and classes."""
     if not given.schema.same(previous.schema):
         raise InvalidData(

@@ -63,11 +63,17 @@ class ProgressLine:
     def _done(self, record: Record) -> float:
         return self._schedule.done(record.iteration - self._first, record.seconds)
 
+    def _place(self, record: Record) -> str:
+        return f"step {record.iteration}"
+
+    def _epochs(self, record: Record) -> float:
+        """How often this training has seen all rows."""
+        return (record.iteration - self._first) / self._source.batches_per_epoch
+
     def _show(self, record: Record, time_left: str) -> None:
-        epochs = (record.iteration - self._first) / self._source.batches_per_epoch
-        rate = epochs * self._source.n_rows / max(record.seconds, 1e-9)
+        rate = self._epochs(record) * self._source.n_rows / max(record.seconds, 1e-9)
         parts = [
-            f"step {record.iteration}",
+            self._place(record),
             time_left,
             f"{rate:,.0f} rows/s",
             f"evidence {record.log_evidence / self._source.total_weight:.4f}/row",

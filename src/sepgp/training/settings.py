@@ -1,6 +1,6 @@
 """How to train: the parameters of `GPClassifier` as one frozen value, checked in one place."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
@@ -42,7 +42,7 @@ class Settings:
     device: str = "cpu"
     dtype: str = "float64"
     forgetting: float = 1.0
-    n_factors: int = 1
+    n_factors: int | str | Mapping[str, Sequence[float]] = 1
     power: float = 1.0
 
     @classmethod
@@ -70,14 +70,14 @@ class Settings:
         one_of("optimizer", self.optimizer, tuple(OPTIMIZERS))
         one_of("dtype", self.dtype, tuple(DTYPES))
         at_least("n_inducing", self.n_inducing, 1, whole=True)
-        at_least("n_factors", self.n_factors, 1, whole=True)
+        n_factors(self.n_factors)
         at_least("power", self.power, 0)
         if self.power > 1 or (self.power < 1 and METHODS[self.method].recounts):
             raise InvalidParameter(
                 f"power={self.power!r} must be 1 or, for 'sep' and 'ep', a number of at least 0 "
                 "and at most 1."
             )
-        if self.n_factors > 1 and self.method != "sep":
+        if self.n_factors != 1 and self.method != "sep":
             raise InvalidParameter(
                 f"n_factors={self.n_factors!r} belongs to method='sep'; leave it at 1 for "
                 f"{self.method!r}."
@@ -127,6 +127,25 @@ def kernel_name(value: object) -> None:
             f"kernel={value!r} is unknown; choose one of {listed}, or a sum such as "
             "'matern32+matern32'."
         )
+
+
+def n_factors(value: Any) -> None:
+    """Refuse what is neither a number of factors nor a way to choose which one a row belongs to."""
+    if isinstance(value, str):
+        one_of("n_factors", value, ("class", "part"))
+    elif isinstance(value, Mapping):
+        right = len(value) == 1
+        for edges in value.values():
+            found = np.asarray(edges, dtype=object).ravel().tolist()
+            right &= bool(found) and all(isinstance(edge, int | float) for edge in found)
+            right = right and bool((np.diff(found) > 0).all())
+        if not right:
+            raise InvalidParameter(
+                f"n_factors={value!r} must be one column with increasing numbers to cut it at, "
+                "such as {'month': [3.5, 6.5]}."
+            )
+    else:
+        at_least("n_factors", value, 1, whole=True)
 
 
 def at_least(name: str, value: Any, least: float, whole: bool = False) -> None:

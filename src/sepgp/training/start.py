@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sepgp.data.batches import Batching, Source, aligned
-from sepgp.data.prepared import Data
+from sepgp.data.prepared import Data, Surveyed
 from sepgp.data.scaling import Floats, Scaling, identity
 from sepgp.data.schema import Schema
 from sepgp.errors import InvalidParameter
@@ -55,7 +55,7 @@ def from_model(model: Model) -> Start:
 
 def from_rows(
     settings: Settings,
-    data: Data,
+    data: Data | Surveyed,
     schema: Schema,
     target: str | None,
     rng: np.random.RandomState,

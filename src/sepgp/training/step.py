@@ -61,10 +61,11 @@ class Engine:
         settings: Settings,
         likelihood: Likelihood,
         hyper: Hyperparameters,
+        n_factors: int = 1,
         part_of: Callable[[Batch], Tensor] | None = None,
     ) -> "Engine":
-        """The engine that the settings ask for."""
-        method = chosen(settings.method, settings.n_factors, settings.power)
+        """The engine that the settings ask for, with so many tied sites."""
+        method = chosen(settings.method, n_factors, settings.power)
         optimizer = OPTIMIZERS[settings.optimizer]
         return cls(method, likelihood, hyper, optimizer, settings.site_step, part_of)
 
@@ -76,13 +77,20 @@ class Engine:
         return TrainingState(0, xi, xi, sites, self.optimizer.init(xi), 1.0)
 
     def step(
-        self, state: TrainingState, batch: Batch, n: float, rate: float, share: float = 1.0
+        self,
+        state: TrainingState,
+        batch: Batch,
+        n: float,
+        rate: float,
+        share: float = 1.0,
+        n_own: float | None = None,
     ) -> tuple[TrainingState, Info]:
         """One site refinement and, unless `rate` is 0, one move of the hyper-parameters.
 
-        n is the weight of all rows. Inducing points get a `share` of the learning rate. A step
-        that meets anything not finite is thrown away: `info.ok` is then False, the sites stay, ξ
-        goes back to where it was a step before, and the rate is halved.
+        n is the weight of all rows, and `n_own` of those that batches are taken from, if these are
+        a part of all. Inducing points get a `share` of the learning rate. A step that meets
+        anything not finite is thrown away: `info.ok` is then False, the sites stay, ξ goes back to
+        where it was a step before, and the rate is halved.
         """
         learn = rate > 0 and len(state.xi) > 0
         prepared, total, info = self._evaluate(state, self._cut(state, batch), n, learn)
@@ -99,7 +107,8 @@ class Engine:
             return following._replace(
                 xi=state.last_xi, last_xi=state.last_xi, optimizer=fresh, rate=state.rate / 2
             ), info
-        rho = site_step(self.site_step, state.iteration, min(1.0, total.weight / n))
+        fraction = min(1.0, total.weight / (n if n_own is None else n_own))
+        rho = site_step(self.site_step, state.iteration, fraction)
         return following._replace(sites=self.method.update(state.sites, prepared, total, rho)), info
 
     def _cut(self, state: TrainingState, batch: Batch) -> list[tuple[Batch, int]]:

@@ -1,0 +1,1 @@
+"""Training on rows that lie in several parts, wherever these are: see `rounds`."""
