@@ -12,7 +12,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses=logical --maxprocesses=8 --dist
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
 
-demo: $(READY)  ## Train on real data beside two other models, and print a table
+demo: $(READY)  ## Train on real data beside two other models, and write a report: demo.html
 	$(BIN)/python examples/digits.py
 
 test: lint types  ## Lint, check types and run the fast tests; three minutes at most
