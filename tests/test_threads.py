@@ -1,56 +1,138 @@
-"""An estimator that several threads use at the same time."""
+"""Threads: as many as are fastest, never more than allowed, and the host's setting comes back."""
 
+import multiprocessing
+import os
 import threading
 
+import joblib
 import numpy as np
 import pytest
-from quick import blobs, quick
+import torch
 
-X, Y = blobs(200)
-# Of one column and of three, so that a mixture of two models could not predict at all.
-WIDE = np.column_stack([X, X[:, 0] * X[:, 1]])
+from sepgp import GPClassifier
+from sepgp.threads import SHARE, Threads, allowed, spread, using
 
-
-@pytest.mark.parametrize("how", ["fit", "partial_fit"])
-def test_predictions_during_training_mixed_two_models(how) -> None:
-    """Attributes were set one after the other: 121 of 13,841 answers were off by up to .99."""
-    model = quick(max_iter=3, n_inducing=5).fit(X, Y)
-    models = [model.model_]
-    done = threading.Event()
-    wrong: list[object] = []
-    seen = [0]
-
-    def predict() -> None:
-        while not done.is_set():
-            try:
-                answers.append(model.predict_proba(X[:20]))
-            except Exception as error:
-                wrong.append(error)
-            seen[0] += 1
-
-    answers: list[np.ndarray] = []
-    reader = threading.Thread(target=predict)
-    reader.start()
-    for k in range(40):
-        if how == "fit":
-            # Labels are turned and kernels change, so that old sites under a new kernel are wrong.
-            model.set_params(kernel=["rbf", "matern12"][k % 2], random_state=k)
-            model.fit(X * (1 + k % 3), Y if k % 2 else 1 - Y)
-        else:
-            model.partial_fit(X[k : k + 40], Y[k : k + 40], classes=[0, 1])
-        models.append(model.model_)
-    done.set()
-    reader.join()
-    assert not wrong
-    assert seen[0] > 40
-    possible = np.array([fitted.probabilities(X[:20]) for fitted in models])
-    for answer in answers:
-        assert np.abs(possible - answer).max((1, 2)).min() < 1e-12
+QUIET = {1: 1.0, 2: 0.6, 4: 0.4, 8: 0.5}
+"""Seconds of a step by the number of threads, on a machine with four free cores."""
+BUSY = {1: 1.6, 2: 8.0, 4: 20.0, 8: 40.0}
 
 
-def test_a_failed_fit_leaves_the_model_as_it_was() -> None:
-    model = quick(max_iter=3).fit(X, Y)
-    before = model.model_
-    with pytest.raises(ValueError, match="one class only"):
-        model.fit(WIDE, np.zeros(len(X)))
-    assert model.model_ is before
+def run(threads: Threads, cost: dict[int, float], steps: int) -> float:
+    """The seconds that so many steps take."""
+    total = 0.0
+    for _ in range(steps):
+        seconds = cost[threads.now]
+        threads.see(seconds)
+        total += seconds
+    return total
+
+
+@pytest.mark.parametrize(("limit", "best"), [(1, 1), (2, 2), (4, 4), (8, 4)])
+def test_the_fastest_number_is_found(limit: int, best: int) -> None:
+    threads = Threads(limit)
+    run(threads, QUIET, 30)
+    assert threads.count == best
+
+
+def test_trying_costs_little() -> None:
+    for limit in (2, 4, 8):
+        threads = Threads(limit)
+        run(threads, QUIET, 30)
+        assert run(threads, QUIET, 1000) < 1000 * QUIET[threads.count] * (1 + 2 * SHARE)
+
+
+def test_trying_costs_little_on_a_busy_machine() -> None:
+    assert run(Threads(8), BUSY, 1000) < 1000 * BUSY[1] * (1 + 2 * SHARE)
+
+
+def test_the_number_follows_the_machine() -> None:
+    threads = Threads(4)
+    for cost, best in ((QUIET, 4), (BUSY, 1), (QUIET, 4)):
+        run(threads, cost, 2000)
+        assert threads.count == best
+
+
+def test_never_more_than_the_limit() -> None:
+    threads, seen = Threads(3), set()
+    for _ in range(500):
+        seen.add(threads.now)
+        threads.see(1 / threads.now)
+    assert seen == {1, 2, 3}
+    assert threads.count == 3
+
+
+def test_what_was_set_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    with using(3):
+        with pytest.raises(KeyError), using(2):
+            {}[torch.get_num_threads()]
+        assert torch.get_num_threads() == 3
+        monkeypatch.setattr(joblib, "cpu_count", lambda: 2)
+        assert allowed() == 2
+        X = np.random.RandomState(0).randn(60, 2)
+        model = GPClassifier(n_inducing=5, max_iter=12).fit(X, X[:, 0] > 0)
+        assert torch.get_num_threads() == 3
+        model.predict_proba(np.tile(X, (2000, 1)))
+        assert torch.get_num_threads() == 3
+
+
+def test_pieces_are_spread_over_workers_with_one_thread_each(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(joblib, "cpu_count", lambda: 2)
+    both, seen = threading.Barrier(2, timeout=20), []
+
+    def work(piece: int) -> None:
+        both.wait()  # so both workers have begun
+        seen.append((piece, torch.get_num_threads(), threading.current_thread().name))
+
+    with using(2):
+        spread(work, [1, 2])
+        assert torch.get_num_threads() == 2
+    assert sorted(piece for piece, *_ in seen) == [1, 2]
+    assert {count for _, count, _ in seen} == {1}
+    assert len({name for *_, name in seen}) == 2
+
+
+def test_a_fault_in_a_piece_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(joblib, "cpu_count", lambda: 2)
+    with using(2), pytest.raises(ZeroDivisionError):
+        spread(lambda piece: print(1 / piece), [1, 0])
+
+
+def test_predictions_are_the_same_in_any_number_of_threads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rng = np.random.RandomState(0)
+    X = rng.randn(20_000, 3)
+    model = GPClassifier(n_inducing=40, max_iter=5, random_state=0).fit(X[:300], X[:300, 0] > 0)
+    alone = model.predict_proba(X)
+    monkeypatch.setattr(joblib, "cpu_count", lambda: 2)
+    with using(2):
+        np.testing.assert_array_equal(model.predict_proba(X), alone)
+        assert (model.predict(X) == model.classes_[alone.argmax(1)]).all()
+
+
+def _child(model: GPClassifier, X: np.ndarray, results: object) -> None:
+    fitted = GPClassifier(n_inducing=20, max_iter=30, random_state=0).fit(X, X[:, 0] > 0)
+    results.put((allowed(), float(abs(model.predict_proba(X) - fitted.predict_proba(X)).max())))
+
+
+@pytest.mark.process
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_fits_and_predicts_after_a_fit_with_two_threads() -> None:
+    X = np.random.RandomState(0).randn(4000, 5)
+    with using(2):
+        torch.randn(500, 500) @ torch.randn(500, 500)
+        model = GPClassifier(n_inducing=20, max_iter=30, random_state=0).fit(X, X[:, 0] > 0)
+        context = multiprocessing.get_context("fork")
+        results = context.SimpleQueue()
+        child = context.Process(target=_child, args=(model, X, results))
+        child.start()
+        child.join(60)
+        alive = child.is_alive()
+        child.kill()
+    assert not alive, "the child hangs"
+    threads, difference = results.get()
+    assert threads == 1
+    assert difference < 1e-8

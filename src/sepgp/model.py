@@ -1,7 +1,6 @@
 """The fitted model: one frozen value that predicts."""
 
 import copy
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -18,9 +17,10 @@ from sepgp.gp.kernels import Kernel
 from sepgp.gp.natural import Natural
 from sepgp.gp.predictor import Predictor, predict
 from sepgp.likelihoods import Likelihood
+from sepgp.threads import spread
 
-CHUNK = 4096
-"""Rows predicted at a time, fewer with many classes: never more than CHUNK × m numbers at once."""
+NUMBERS = 2**18
+"""Rows are predicted so many numbers at a time, rows × m × classes: they stay in the cache."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,11 +103,15 @@ class Model:
     def labels(self, X: Any) -> Any:
         """The most probable class at rows X, shape (n,)."""
 
-        def most_probable(mean: Floats, variance: Floats) -> NDArray[Any]:
-            labels: NDArray[Any] = self.classes[self.likelihood.most_probable(mean, variance)]
-            return labels
+        def labels(rows: NDArray[Any]) -> NDArray[Any]:
+            if self.likelihood.mean_decides:
+                codes = self.likelihood.most_probable(self.mean_of_features(rows), None)
+            else:
+                codes = self.likelihood.most_probable(*self.latent_of_features(rows))
+            found: NDArray[Any] = self.classes[codes]
+            return found
 
-        return self.predict(X, most_probable)
+        return self._of_features(X, labels)
 
     def accuracy(self, rows: Any) -> float:
         """The share of right labels among those of rows, by weight, in one pass."""
@@ -128,23 +132,50 @@ class Model:
     def predict(self, X: Any, result: Callable[[Floats, Floats], Any]) -> Any:
         """The result that mean and variance of f lead to.
 
+        Cost O(m² + md) per row; memory O(m) per row of a chunk.
+        """
+        return self._of_features(X, lambda rows: result(*self.latent_of_features(rows)))
+
+    def _of_features(self, X: Any, result: Callable[[NDArray[Any]], Any]) -> Any:
+        """The result that rows of features lead to.
+
         Rows in memory give one; a source gives an iterator of one per block, in the order of its
-        rows. Cost O(m² + md) per row; memory O(m) per row of a chunk.
+        rows.
         """
         if is_source(X):
-            return (result(*self.latent_of_features(rows)) for rows in self.schema.blocks(X))
-        return result(*self.latent_of_features(self.schema.features(X)))
+            return (result(rows) for rows in self.schema.blocks(X))
+        return result(self.schema.features(X))
 
-    @torch.no_grad()
     def latent_of_features(self, rows: NDArray[Any]) -> tuple[Floats, Floats]:
         """Mean and variance of f at rows of features, shape (n, d): each (n,), or (n, C)."""
-        kernel, Z, folded = self._rounded
         shape = (len(rows), *self.likelihood.latents)
         mean, variance = np.empty(shape), np.empty(shape)
-        size = max(1, CHUNK // math.prod(self.likelihood.latents))
-        for begin in range(0, len(rows), size):
-            chunk = slice(begin, begin + size)
-            x = torch.as_tensor(self.scaling.apply(rows[chunk])).to(Z.device, self.dtype)
+
+        @torch.no_grad()
+        def fill(chunk: slice) -> None:
+            kernel, Z, folded = self._rounded
+            x = self._scaled(rows[chunk])
             part = predict(folded, kernel(Z, x), kernel.diag(x))
             mean[chunk], variance[chunk] = (values.cpu().numpy().T for values in part)
+
+        spread(fill, self._chunks(len(rows)))
         return mean, variance
+
+    def mean_of_features(self, rows: NDArray[Any]) -> Floats:
+        """The mean alone, the same numbers. Cost O(md) per row."""
+        mean = np.empty((len(rows), *self.likelihood.latents))
+
+        @torch.no_grad()
+        def fill(chunk: slice) -> None:
+            kernel, Z, folded = self._rounded
+            mean[chunk] = (folded.beta @ kernel(Z, self._scaled(rows[chunk]))).cpu().numpy().T
+
+        spread(fill, self._chunks(len(rows)))
+        return mean
+
+    def _scaled(self, rows: NDArray[Any]) -> Tensor:
+        return torch.as_tensor(self.scaling.apply(rows)).to(self.Z.device, self.dtype)
+
+    def _chunks(self, n_rows: int) -> list[slice]:
+        size = max(1, NUMBERS // self.predictor.beta.numel())
+        return [slice(begin, begin + size) for begin in range(0, n_rows, size)]

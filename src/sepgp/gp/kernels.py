@@ -181,7 +181,16 @@ class Stationary(_Scaled):
             )
         self.log_lengthscale2 = nn.Parameter(start.to(self.log_lengthscale2).clone())
 
+    @staticmethod
+    def value(x2: Tensor, log_variance: Tensor) -> Tensor:
+        """σ²k alone, where no gradient is wanted; overwrites x2."""
+        raise NotImplementedError
+
     def forward(self, A: Tensor, B: Tensor) -> Tensor:
+        if not torch.is_grad_enabled():
+            scale = math.sqrt(self.stretch) * torch.exp(-0.5 * self.log_lengthscale2)
+            x2 = _squared_distances(A * scale, B * scale)
+            return self.value(x2.fill_diagonal_(0) if A is B else x2, self.log_variance)
         K: Tensor = _StationaryFunction.apply(  # type: ignore[no-untyped-call]
             self.profile, self.stretch, A is B, A, B, self.log_lengthscale2, self.log_variance
         )
@@ -204,6 +213,10 @@ class RBF(Stationary):
         k = torch.sub(log_variance, x2, alpha=0.5).exp_()
         return k, k
 
+    @staticmethod
+    def value(x2: Tensor, log_variance: Tensor) -> Tensor:
+        return x2.mul_(-0.5).add_(log_variance).exp_()
+
 
 class Matern12(Stationary):
     """exp(−r): continuous, rough functions."""
@@ -214,6 +227,10 @@ class Matern12(Stationary):
         k = torch.sub(log_variance, x).exp_()
         # At x = 0 the derivative does not exist; 0 keeps coinciding points where they are.
         return k, torch.where(x > 0, k / x, torch.zeros_like(x))
+
+    @staticmethod
+    def value(x2: Tensor, log_variance: Tensor) -> Tensor:
+        return x2.sqrt_().neg_().add_(log_variance).exp_()
 
 
 class Matern32(Stationary):
@@ -227,6 +244,12 @@ class Matern32(Stationary):
         e = torch.sub(log_variance, x).exp_()
         return torch.addcmul(e, x, e), e
 
+    @staticmethod
+    def value(x2: Tensor, log_variance: Tensor) -> Tensor:
+        x = x2.sqrt_()
+        e = torch.sub(log_variance, x).exp_()
+        return e.addcmul_(x, e)
+
 
 class Matern52(Stationary):
     """(1 + x + x²/3) exp(−x) with x = √5 r: twice differentiable functions."""
@@ -239,6 +262,12 @@ class Matern52(Stationary):
         e = torch.sub(log_variance, x).exp_()
         g = torch.addcmul(e, x, e).div_(3)
         return torch.addcmul(3 * g, x2, e, value=1 / 3), g
+
+    @staticmethod
+    def value(x2: Tensor, log_variance: Tensor) -> Tensor:
+        x = x2.sqrt()
+        e = torch.sub(log_variance, x).exp_()
+        return e.mul_(x.add_(1).add_(x2, alpha=1 / 3))
 
 
 class Linear(_Scaled):

@@ -38,6 +38,11 @@ class Likelihood(Protocol):
         """Leading axes of what belongs to latent functions: () for one, (C,) for many."""
         ...
 
+    @property
+    def mean_decides(self) -> bool:
+        """Whether the mean of f alone says which class is most probable."""
+        ...
+
     def targets(self, codes: Tensor) -> Tensor:
         """Class numbers 0 … C−1, shape (b,), in the form that `moments` wants."""
         ...
@@ -50,8 +55,8 @@ class Likelihood(Protocol):
         """What `decision_function` says at f ~ N(mean, variance), each of shape (n,) or (n, C)."""
         ...
 
-    def most_probable(self, mean: Floats, variance: Floats) -> NDArray[np.intp]:
-        """The number of the most probable class, shape (n,)."""
+    def most_probable(self, mean: Floats, variance: Floats | None) -> NDArray[np.intp]:
+        """The number of the most probable class, shape (n,); None where the mean decides."""
         ...
 
     def probabilities(self, mean: Floats, variance: Floats) -> Floats:

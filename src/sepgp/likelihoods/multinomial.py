@@ -47,6 +47,11 @@ class Multinomial:
         """One latent function per class."""
         return (self.n_classes,)
 
+    @property
+    def mean_decides(self) -> bool:
+        """Of two classes with the same mean the one with the larger variance wins more often."""
+        return False
+
     def targets(self, codes: Tensor) -> Tensor:
         """The class numbers themselves, shape (b,)."""
         return codes
@@ -73,8 +78,10 @@ class Multinomial:
         """The log probabilities, shape (n, C): the largest is that of the label predicted."""
         return self.log_probabilities(mean, variance)
 
-    def most_probable(self, mean: Floats, variance: Floats) -> NDArray[np.intp]:
+    def most_probable(self, mean: Floats, variance: Floats | None) -> NDArray[np.intp]:
         """The number of the most probable class, shape (n,)."""
+        if variance is None:
+            raise TypeError("the mean alone does not decide between many classes")
         codes: NDArray[np.intp] = self.probabilities(mean, variance).argmax(1)
         return codes
 

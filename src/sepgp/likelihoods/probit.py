@@ -25,6 +25,11 @@ class Probit:
         """One latent function, without an axis of its own."""
         return ()
 
+    @property
+    def mean_decides(self) -> bool:
+        """Φ(mean/√(1 + variance)) is above ½ where the mean is above 0."""
+        return True
+
     def targets(self, codes: Tensor) -> Tensor:
         """Signs −1 and 1 of the classes 0 and 1, shape (b,), float64."""
         return 2.0 * codes.double() - 1.0
@@ -61,7 +66,7 @@ class Probit:
         z: Floats = mean / np.sqrt(1 + variance)
         return z
 
-    def most_probable(self, mean: Floats, variance: Floats) -> NDArray[np.intp]:
+    def most_probable(self, mean: Floats, variance: Floats | None = None) -> NDArray[np.intp]:
         """1 where the mean is above 0, shape (n,)."""
         return (mean > 0).astype(np.intp)
 

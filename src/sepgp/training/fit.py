@@ -20,12 +20,12 @@ from sepgp.gp.hyperparameters import Hyperparameters
 from sepgp.gp.natural import Natural
 from sepgp.gp.predictor import predictor
 from sepgp.inference.method import METHODS
-from sepgp.model import CHUNK, Model
+from sepgp.model import Model
 from sepgp.training.checkpoint import Checkpoint, Identity, identity
 from sepgp.training.factors import factors
 from sepgp.training.loop import chosen, train
 from sepgp.training.memory import check_sites
-from sepgp.training.monitor import Monitor
+from sepgp.training.monitor import CHUNK, Monitor
 from sepgp.training.progress import ProgressLine
 from sepgp.training.record import Callback, Record, as_columns
 from sepgp.training.schedule import Schedule

@@ -8,6 +8,7 @@ from contextlib import closing
 from sepgp.data.batches import Source
 from sepgp.gp.natural import Natural
 from sepgp.inference.evidence import Info
+from sepgp.threads import Threads, allowed, using
 from sepgp.training.checkpoint import Checkpoint
 from sepgp.training.early_stop import EarlyStop
 from sepgp.training.monitor import Monitor
@@ -38,7 +39,7 @@ def train(
         if finished:
             return state, history
     begin, first = time.perf_counter() - seconds, state.iteration - len(history)
-    early = EarlyStop(schedule)
+    early, threads = EarlyStop(schedule), Threads(allowed())
     for number, record in enumerate(history, 1):
         early.see(number, record)
 
@@ -54,15 +55,17 @@ def train(
             last = stop or finished
             rate, share = schedule.rates(number, done, planned, minibatches=per_epoch > 1)
             xi, nll = state.xi, math.nan
-            state, info = engine.step(
-                state, batch, source.total_weight, 0.0 if last else rate, share
-            )
+            with threads.timed():
+                state, info = engine.step(
+                    state, batch, source.total_weight, 0.0 if last else rate, share
+                )
             if (
                 monitor is not None
                 and info.ok
                 and (last or monitor.due(state.iteration, schedule.max_iter))
             ):
-                best, nll = monitor.measure(state.best, state.iteration, xi, state.sites)
+                with using(threads.count):
+                    best, nll = monitor.measure(state.best, state.iteration, xi, state.sites)
                 state = state._replace(best=best)
             rate = 0.0 if last else rate * state.rate
             history.append(_record(state, info, source, clock, rate, nll))

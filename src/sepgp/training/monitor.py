@@ -19,6 +19,9 @@ EVERY = 50
 CLOSEST = 10
 """At least, where a training is short: else there are 20 measurements."""
 
+CHUNK = 4096
+"""Held-out rows predicted at a time."""
+
 
 class Best(NamedTuple):
     """The best model measured so far: O(m²) numbers, and nothing of EP's sites per row."""

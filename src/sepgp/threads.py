@@ -1,0 +1,147 @@
+"""How many threads torch may use, and how many it is faster with."""
+
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from statistics import median
+from typing import TypeVar
+
+import joblib
+import torch
+
+SHARE = 0.02
+"""The part of the time that trying other numbers of threads may cost."""
+TRIED = 3
+"""Steps that a number of threads is tried for, unless the first is hopeless."""
+HOPELESS = 1.5
+"""A first step so many times as long as usual ends a try."""
+GAIN = 0.97
+"""Another number of threads is taken if its steps take less than this part of the time."""
+
+T = TypeVar("T")
+
+_forked = False
+
+
+def _after_fork() -> None:
+    """A child has its parent's pool of threads without the threads, and would wait for ever."""
+    global _forked
+    _forked = True
+    torch.set_num_threads(1)
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def allowed() -> int:
+    """Threads that this process may use.
+
+    By affinity, the control group's quota and `LOKY_MAX_CPU_COUNT` (all three by joblib), and by
+    what torch is set to: `OMP_NUM_THREADS`, which joblib sets in its workers, or
+    `torch.set_num_threads`. A forked child uses one.
+    """
+    return 1 if _forked else min(torch.get_num_threads(), joblib.cpu_count())
+
+
+@contextmanager
+def using(count: int) -> Iterator[None]:
+    """So many threads within the context; what was set before comes back afterwards."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def spread(work: Callable[[T], None], pieces: Sequence[T]) -> None:
+    """Do all pieces of work: a worker for each thread that is allowed, torch with one in each.
+
+    Workers never wait for each other, so a busy core delays its own piece alone.
+    """
+    workers, before = min(allowed(), len(pieces)), torch.get_num_threads()
+    if workers < 2:
+        with using(1):
+            for piece in pieces:
+                work(piece)
+        return
+    try:
+        with ThreadPoolExecutor(workers, "sepgp", torch.set_num_threads, (1,)) as pool:
+            for _ in pool.map(work, pieces):
+                pass
+    finally:  # what a worker sets holds for threads that start later too
+        torch.set_num_threads(before)
+
+
+class Threads:
+    """The number of threads that steps are fastest with now, found by timing them.
+
+    Threads of a team wait for each other some thirty times in a step. While another process has
+    one of the cores, each wait is as long as a slice of the scheduler, and two threads are many
+    times slower than one. So the number starts at 1 and is doubled as long as this helps; later
+    half and double are tried from time to time, so seldom that what the tries lose is at most
+    `SHARE` of the time.
+
+    Parameters
+    ----------
+    limit : int
+        Never more than this.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit, self.count = limit, 1
+        self._usual: deque[float] = deque(maxlen=5)
+        self._tried: list[float] = []
+        self._trial: int | None = None
+        self._up, self._credit, self._warm = True, 0.0, False
+
+    @property
+    def now(self) -> int:
+        """The number for the next step."""
+        return self._trial or self.count
+
+    @contextmanager
+    def timed(self, clock: Callable[[], float] = time.perf_counter) -> Iterator[None]:
+        """One step with the number that is best or to be tried."""
+        begin = clock()
+        with using(self.now):
+            yield
+        self.see(clock() - begin)
+
+    def see(self, seconds: float) -> None:
+        """A step took so many seconds."""
+        if self.limit == 1:
+            return
+        if not self._warm:  # the first step of all does what no other does
+            self._warm = True
+        elif self._trial is None:
+            self._usual.append(seconds)
+            self._credit += SHARE * seconds
+            if len(self._usual) >= TRIED and self._credit >= 0:
+                self._trial = self._other()
+        else:
+            self._tried.append(seconds)
+            self._judge(median(self._usual))
+
+    def _other(self) -> int:
+        """The number to be tried next: the double or the half, by turns."""
+        if self.count == 1 or (self._up and self.count < self.limit):
+            return min(2 * self.count, self.limit)
+        return self.count // 2
+
+    def _judge(self, usual: float) -> None:
+        """End the try if it is clear what it says."""
+        if len(self._tried) < TRIED and self._tried[0] < HOPELESS * usual:
+            return
+        if median(self._tried) < GAIN * usual:
+            self._up = self._trial > self.count  # type: ignore[operator]
+            self.count, self._credit = self._trial, 0.0  # type: ignore[assignment]
+            self._usual = deque(self._tried, maxlen=self._usual.maxlen)
+        else:
+            self._up = not self._up
+            self._credit = min(0.0, len(self._tried) * usual - sum(self._tried))
+        self._trial, self._tried = None, []
