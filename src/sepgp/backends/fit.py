@@ -35,12 +35,12 @@ from sepgp.data.schema import schema_of
 from sepgp.data.survey import Survey
 from sepgp.errors import ClusterLost, InvalidData
 from sepgp.inference.method import METHODS
-from sepgp.model import CHUNK, Model
+from sepgp.model import Model
 from sepgp.training.checkpoint import Checkpoint
 from sepgp.training.checkpoint import identity as identified
 from sepgp.training.fit import Run, begin, check_positive, engine_of, model_of, same_task, shapes
 from sepgp.training.memory import check_sites
-from sepgp.training.monitor import Monitor
+from sepgp.training.monitor import CHUNK, Monitor
 from sepgp.training.record import Record
 from sepgp.training.schedule import Schedule
 from sepgp.training.settings import Settings
