@@ -4,9 +4,10 @@ A step is a site refinement, log Z_q, the gradient for every kernel parameter an
 and the optimiser's move: 7m² + 4md useful flops per row. The limit is the rate of a large matrix
 product in the same type of numbers. A product here is one (m × m) · (m × batch) in float64. All
 times are the best of many repetitions, taken in turns with the product they are compared to.
-A third table has the parts of a step, each alone: what no arrangement of them can go below.
+A third table has the parts of a step, each alone: what no arrangement of them can go below. The
+last line has steps with a power below 1, whose moments are by quadrature.
 
-    python benchmarks/fraction_of_peak.py [--threads N]
+    python benchmarks/fraction_of_peak.py [--threads N] [--tables powers]
 """
 
 import argparse
@@ -22,7 +23,7 @@ from sepgp.data.scaling import identity
 from sepgp.gp.fitc import gram
 from sepgp.gp.hyperparameters import Hyperparameters, pull_back
 from sepgp.gp.kernels import KERNELS
-from sepgp.likelihoods import Probit
+from sepgp.likelihoods import for_classes
 from sepgp.training.memory import keep_freed_memory
 from sepgp.training.settings import Settings
 from sepgp.training.step import Engine
@@ -43,7 +44,13 @@ USUAL = {"n": 100_000, "m": 200, "d": 8, "batch": 2000}
 
 
 def full_step(
-    n: int, m: int, d: int, batch: int, dtype: torch.dtype, kernel: str = "matern32"
+    n: int,
+    m: int,
+    d: int,
+    batch: int,
+    dtype: torch.dtype,
+    kernel: str = "matern32",
+    power: float = 1.0,
 ) -> Callable[[], None]:
     """A function that takes one SEP step with a minibatch, fetched from n rows of noise."""
     rng = np.random.default_rng(0)
@@ -55,7 +62,7 @@ def full_step(
     hyper = Hyperparameters(covariance, Z)
     source = ArraySource(X, y, np.ones(n), Batching(identity(d), batch, dtype=dtype))
     batches: Iterator = source.batches()
-    engine = Engine.of(Settings(), Probit(), hyper)
+    engine = Engine.of(Settings(power=power), for_classes(2, power), hyper)
     state = engine.init(m, n, minibatch=True)
 
     def step() -> None:
@@ -188,16 +195,29 @@ def growth() -> None:
         print(f"{name:>5} = " + ", ".join(parts), flush=True)
 
 
+def powers() -> None:
+    """Print the time of a step with each power as a multiple of that of SEP."""
+    for dtype in DTYPES:
+        values = (1.0, 0.0, 0.25, 0.5, 0.75)
+        taken = best_seconds([full_step(**USUAL, dtype=dtype, power=power) for power in values])
+        parts = [f"{p:g}: {t / taken[0]:.2f}" for p, t in zip(values, taken, strict=True)]
+        print(f"{str(dtype)[6:]}, power 1 {1e3 * taken[0]:.2f} ms; " + ", ".join(parts), flush=True)
+
+
+TABLES = {"fractions": fractions, "growth": growth, "parts": parts, "powers": powers}
+
+
 def main() -> None:
-    """Print the three tables."""
+    """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    torch.set_num_threads(parser.parse_args().threads)
+    parser.add_argument("--tables", nargs="+", choices=TABLES, default=list(TABLES))
+    given = parser.parse_args()
+    torch.set_num_threads(given.threads)
     keep_freed_memory()
     print(f"{torch.get_num_threads()} threads")
-    fractions()
-    growth()
-    parts()
+    for name in given.tables:
+        TABLES[name]()
 
 
 if __name__ == "__main__":
