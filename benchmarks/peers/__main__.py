@@ -3,7 +3,8 @@
 Sets up the peers' environments on first use, measures, prints tables, and writes them with plots
 into a folder. Stopped in whatever way, the same command goes on where it was.
 
-    python benchmarks/peers [--parts steps predict curves] [--sets airline ...] [--seconds 60]
+    python benchmarks/peers [--parts steps predict curves classes] [--sets airline ...]
+        [--seconds 60] [--processor]
 """
 
 import argparse
@@ -27,7 +28,7 @@ import sepgp
 from sepgp.errors import InvalidData
 
 RESULTS = Path(__file__).parent / "results"
-PARTS = ("steps", "predict", "curves")
+PARTS = ("steps", "predict", "curves", "classes")
 
 
 def available_cores() -> int:
@@ -41,9 +42,15 @@ def arguments() -> argparse.Namespace:
     """What the command line says."""
     parser = argparse.ArgumentParser(prog="python benchmarks/peers", description=__doc__)
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
-    parser.add_argument("--sets", nargs="+", choices=list(sets.SHARES), default=list(sets.SHARES))
+    known = [*sets.SHARES, *sets.MANY]
+    parser.add_argument("--sets", nargs="+", choices=known, default=known)
     parser.add_argument(
         "--seconds", type=float, default=60.0, help="of training on airline; other sets get a share"
+    )
+    parser.add_argument(
+        "--processor",
+        action="store_true",
+        help="take seconds of the processor, on a machine with other work; with --threads 1",
     )
     parser.add_argument("--repeats", type=int, default=1, help="of the learning curves")
     parser.add_argument("--rounds", type=int, default=3, help="of steps and predictions")
@@ -77,7 +84,8 @@ def about(run: Run, begun: str) -> str:
         f"Run begun at {begun} on {_processor()}, {run.threads} threads, Python "
         f"{platform.python_version()}; sepgp {sepgp.__version__}, {', '.join(pinned)}. "
         f"m = {sets.INDUCING}; {run.rounds} rounds of steps and predictions, "
-        f"{run.repeats} of the learning curves.\n"
+        f"{run.repeats} of the learning curves"
+        f"{', in seconds of the processor' if run.processor else ''}.\n"
     )
 
 
@@ -102,6 +110,7 @@ def main() -> None:
         given.seconds,
         given.repeats,
         given.rounds,
+        given.processor,
     )
     results: dict[str, Any] = {}
     for part, measure in (("steps", speed.steps), ("predict", speed.predict)):
@@ -109,14 +118,20 @@ def main() -> None:
             print(f"{part}, after {time.monotonic() - begin:.0f} s", flush=True)
             results[part] = measure(run)
             print(f"\n{getattr(report, part)(results[part])}", flush=True)
-    for name in given.sets if "curves" in given.parts else ():
+    parts = {"curves": ("sets", sets.SHARES), "classes": ("many", sets.MANY)}
+    for part, name in (
+        (key, name)
+        for asked, (key, among) in parts.items()
+        for name in given.sets
+        if asked in given.parts and name in among
+    ):
         print(f"{name}, after {time.monotonic() - begin:.0f} s", flush=True)
         try:
             result = curves.measure(run, name)
         except InvalidData as error:
             print(error, flush=True)
             continue
-        results.setdefault("sets", {})[name] = result
+        results.setdefault(part, {})[name] = result
         print(f"\n{report.curve_section(name, result)}", flush=True)
         _write(results, about(run, begun), given.out)
     for path in _write(results, about(run, begun), given.out):
@@ -128,8 +143,9 @@ def _write(results: dict[str, Any], text: str, out: Path) -> list[Path]:
     paths = report.write(results, text, out)
     if results.get("steps") or results.get("predict"):
         paths += plots.draw_speed(results, out / "speed")
-    if results.get("sets"):
-        paths += plots.draw_curves(results["sets"], out / "curves")
+    for part, name in (("sets", "curves"), ("many", "classes")):
+        if results.get(part):
+            paths += plots.draw_curves(results[part], out / name)
     return paths
 
 

@@ -16,19 +16,21 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_ndtr
+from scipy.special import log_ndtr, log_softmax, logsumexp
 
 Floats = NDArray[np.floating[Any]]
 Settings = dict[str, Any]
 FIRST_LOOK = 0.5
 """Seconds of training before the test rows are first looked at."""
 RAMP_STEPS = 10
+SAMPLES = 200
+"""Of f, for the probabilities of a softmax."""
 PREDICT_STEPS = 20
 """Training steps of the model whose predictions are timed."""
 
 
 class Rows(NamedTuple):
-    """A prepared data set: standardised features, labels 0 and 1, and where training starts."""
+    """A prepared data set: standardised features, labels 0 … C−1, and where training starts."""
 
     X: Floats
     y: NDArray[np.int8]
@@ -38,6 +40,7 @@ class Rows(NamedTuple):
     """Inducing points, shape (m, d)."""
     lengthscale: float
     """Of every feature."""
+    n_classes: int
 
 
 class Contestant(Protocol):
@@ -50,7 +53,7 @@ class Contestant(Protocol):
         """Learn from the next minibatch, with the learning rates times `scale`."""
 
     def nll(self, X: Floats, y: NDArray[np.int8]) -> float:
-        """Mean negative log-likelihood of rows with labels 0 and 1, as the model is now."""
+        """Mean negative log-likelihood of rows with their labels, as the model is now."""
 
     def predictor(self, chunk: int) -> Callable[[Floats], Floats]:
         """A function from rows to probabilities, as fast as the library can, `chunk` at a time."""
@@ -71,12 +74,14 @@ def read(folder: str, dtype: str, validation: bool = False) -> Rows:
         return np.load(Path(folder, f"{name}.npy"))
 
     X, y = array(f"X_{dtype}"), array("y")
+    n_classes = int(y.max()) + 1
     if validation:
         kept = len(y) - min(10_000, len(y) // 10)
         X, X_test, y, y_test = X[:kept], X[kept:], y[:kept], y[kept:]
     else:
         X_test, y_test = array(f"X_test_{dtype}"), array("y_test")
-    return Rows(X, y, X_test, y_test, array("Z"), float(array("lengthscale")))
+    start = array("Z"), float(array("lengthscale"))
+    return Rows(X, y, X_test, y_test, *start, n_classes)
 
 
 def lengthscales(rows: Rows, settings: Settings) -> list[Floats]:
@@ -98,6 +103,20 @@ def probit_nll(mean: Floats, variance: Floats, y: NDArray[np.int8]) -> float:
     return float(-np.mean(log_ndtr((2.0 * y - 1) * mean / np.sqrt(1 + variance))))
 
 
+def softmax_nll(mean: Floats, variance: Floats, y: NDArray[np.int8]) -> float:
+    """Mean negative log-likelihood of classes 0 … C−1, from the moments of f, shape (n, C).
+
+    p is the mean of the softmax over samples of f, the same for every contestant and look.
+    """
+    random = np.random.default_rng(0)
+    mean, deviation = mean.astype(np.float64), np.sqrt(variance.astype(np.float64))
+    log_p = np.empty((SAMPLES, len(y)))
+    for one in log_p:
+        f = mean + deviation * random.standard_normal(mean.shape)
+        one[:] = log_softmax(f, 1)[np.arange(len(y)), y]
+    return float(-np.mean(logsumexp(log_p, 0) - math.log(SAMPLES)))
+
+
 def cosine(done: float) -> float:
     """From 1 to 0 along half a cosine, as `done` goes from 0 to 1."""
     return 0.5 * (1 + math.cos(math.pi * min(done, 1.0)))
@@ -109,13 +128,18 @@ def ramp(step: int) -> float:
 
 
 def train(
-    contestant: Contestant, rows: Rows, schedule: str, seconds: float, looks: int
+    contestant: Contestant,
+    rows: Rows,
+    schedule: str,
+    seconds: float,
+    looks: int,
+    now: Callable[[], float] = time.perf_counter,
 ) -> dict[str, Any]:
     """Train for some seconds; points of [time of the look, clock, steps, test NLL].
 
-    The clock runs in training steps alone: looking at the test rows is not counted, nor is a first
-    step that learns nothing, in which some libraries compile. A run that breaks down keeps the
-    points before that.
+    The clock, whose time is `now()`, runs in training steps alone: looking at the test rows is not
+    counted, nor is a first step that learns nothing, in which some libraries compile. A run that
+    breaks down keeps the points before that.
     """
     contestant.warm_up()
     times = list(np.geomspace(min(FIRST_LOOK, seconds), seconds, looks)) if looks > 1 else [seconds]
@@ -124,9 +148,9 @@ def train(
     try:
         while times:
             scale = cosine(clock / seconds) if schedule == "cosine" else 1.0
-            begin = time.perf_counter()
+            begin = now()
             contestant.step(scale)
-            clock += time.perf_counter() - begin
+            clock += now() - begin
             steps += 1
             if clock >= times[0]:
                 passed = [t for t in times if t <= clock]
@@ -176,11 +200,16 @@ class Tasks:
         looks: int,
         seed: int = 0,
         validation: bool = False,
+        processor: bool = False,
     ) -> dict[str, Any]:
-        """Train for some seconds and look at the test rows some times, the last at the end."""
+        """Train for some seconds and look at the test rows some times, the last at the end.
+
+        With `processor` the seconds are those of the processor, for a machine that has other work.
+        """
         rows = read(folder, settings["dtype"], validation)
         contestant = self._make(rows, settings, seed)
-        return train(contestant, rows, settings["schedule"], seconds, looks)
+        now = time.process_time if processor else time.perf_counter
+        return train(contestant, rows, settings["schedule"], seconds, looks, now)
 
     def steps(self, folder: str, settings: Settings, seconds: float) -> float:
         """Median seconds of a training step. The model is kept from one request to the next."""

@@ -1,22 +1,23 @@
 """Test NLL against seconds of training: settings chosen for each peer, then all contestants."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import sets
 from run import Run
 from store import Entry
 from worker import Failed, Worker
 
-PEERS = ("gpflow", "gpytorch")
 OURS = {"sepgp": "float64", "sepgp float32": "float32"}
 """Our contestants, and the type of numbers that each works with."""
 OTHERS = ("logistic regression", "boosted trees", "exact process")
+MANY_OTHERS = ("logistic regression", "boosted trees", "one against the rest")
 """scikit-learn's."""
 LOOKS = 20
 """How often a run looks at the test rows, at times with equal ratios."""
 TRIAL = 0.2
 """Share of the training time that a trial of settings gets."""
 BUDGETS = (0.05, 0.07, 0.1, 0.2)
+MANY_BUDGETS = (0.1, 0.2)
 """Shares of the training time for which whole runs are made too, each with a cosine to its end."""
 BEGINNING = {"batch": 1000, "gamma": 0.1, "schedule": "cosine", "kernels": 1}
 FIRST = {
@@ -24,6 +25,12 @@ FIRST = {
     "gpytorch": {"dtype": "float32", **BEGINNING},
 }
 """Where the choice of settings starts: natural gradients, and the library's own type."""
+MANY_FIRST = {
+    "gpflow robust-max": FIRST["gpflow"] | {"likelihood": "robust-max", "kernel": "matern32"},
+    "gpflow softmax": FIRST["gpflow"] | {"likelihood": "softmax", "kernel": "matern32"},
+    "gpytorch softmax": FIRST["gpytorch"] | {"likelihood": "softmax", "kernel": "matern32"},
+}
+"""The same with many classes."""
 STAGES: tuple[tuple[dict[str, Any], ...], ...] = (
     ({"rate": 0.03}, {"rate": 0.01}, {"rate": 0.1}),
     ({"kernels": 2},),
@@ -33,6 +40,13 @@ STAGES: tuple[tuple[dict[str, Any], ...], ...] = (
     ({"dtype": "float64"}, {"dtype": "float32"}),
 )
 """Changes to try, stage by stage: each starts from the best so far. No γ means Adam alone."""
+MANY_STAGES: tuple[tuple[dict[str, Any], ...], ...] = (
+    STAGES[0],
+    ({"kernel": "rbf"},),
+    ({"gamma": 0.0},),
+    ({"batch": 200},),
+)
+"""With many classes, where steps are dear: fewer, but the RBF kernel too, our default there."""
 
 
 def ours(contestant: str) -> dict[str, Any]:
@@ -43,84 +57,109 @@ def ours(contestant: str) -> dict[str, Any]:
 def measure(run: Run, name: str) -> dict[str, Any]:
     """All that is measured on one set."""
     folder = str(sets.prepare(name, run.data))
-    seconds = run.seconds * sets.SHARES[name]
-    tuning = {peer: _tuned(run, name, folder, peer, seconds * TRIAL) for peer in PEERS}
+    many = name in sets.MANY
+    first, stages = (MANY_FIRST, MANY_STAGES) if many else (FIRST, STAGES)
+    budgets = MANY_BUDGETS if many else BUDGETS
+    task = Task(run, name, folder, run.seconds * (sets.SHARES | sets.MANY)[name], stages, budgets)
+    tuning = {peer: task.tuned(peer, settings) for peer, settings in first.items()}
     chosen = {peer: entry.result["best"] for peer, entry in tuning.items() if not entry.error}
     chosen |= {contestant: ours(contestant) for contestant in OURS}
     curves: dict[str, list[Entry]] = {contestant: [] for contestant in chosen}
     for repeat in range(run.repeats):
         for contestant, settings in chosen.items():
-            curves[contestant].append(_curve(run, name, folder, contestant, settings, repeat))
-    others = {model: _other(run, name, folder, model) for model in OTHERS}
-    return {"seconds": seconds, "tuning": tuning, "curves": curves, "others": others}
+            curves[contestant].append(task.curve(contestant, settings, repeat))
+    others = {model: task.other(model) for model in (MANY_OTHERS if many else OTHERS)}
+    shown = {"seconds": task.seconds, "shares": budgets}
+    return shown | {"tuning": tuning, "curves": curves, "others": others}
 
 
-def _tuned(run: Run, name: str, folder: str, peer: str, seconds: float) -> Entry:
-    arguments = {"threads": run.threads, "seconds": seconds, "first": FIRST[peer], "stages": STAGES}
+class Task(NamedTuple):
+    """One set, on which all contestants are measured."""
 
-    def choose() -> dict[str, Any]:
-        with run.worker(peer) as worker:
-            return _chosen(worker, folder, FIRST[peer], seconds)
+    run: Run
+    name: str
+    folder: str
+    seconds: float
+    stages: tuple[tuple[dict[str, Any], ...], ...]
+    budgets: tuple[float, ...]
 
-    return run.store.get(f"tune-{name}-{peer}", peer, arguments, choose)
+    @property
+    def clock(self) -> dict[str, bool]:
+        """What a request says about its seconds, and with it the arguments of a measurement."""
+        return {"processor": True} if self.run.processor else {}
 
+    def tuned(self, peer: str, first: dict[str, Any]) -> Entry:
+        """The settings of a peer."""
+        run, seconds, script = self.run, self.seconds * TRIAL, peer.split()[0]
+        arguments = {"threads": run.threads, "seconds": seconds, "first": first} | self.clock
+        arguments["stages"] = self.stages
 
-def _chosen(worker: Worker, folder: str, first: dict[str, Any], seconds: float) -> dict[str, Any]:
-    """The best settings and all trials, by the NLL of training rows that are held out."""
-    best, lowest = first, float("inf")
-    trials: list[dict[str, Any]] = []
-    for stage in STAGES:
-        start = best
-        for change in stage:
-            settings = start | change
-            if settings == start:
-                continue
-            given = {"folder": folder, "settings": settings, "validation": True}
-            result = worker.ask("curve", seconds=seconds, looks=1, **given)
-            nll = result["points"][-1][-1] if result["points"] else None
-            trials.append({"settings": settings, "nll": nll, "error": result["error"]})
-            print(f"    {settings}: {nll if nll is not None else result['error']}", flush=True)
-            if nll is not None and nll < lowest:
-                best, lowest = settings, nll
-    if not lowest < float("inf"):
-        raise Failed(f"no trial went well; the last: {trials[-1]['error']}")
-    return {"best": best, "trials": trials}
+        def choose() -> dict[str, Any]:
+            with run.worker(script) as worker:
+                return self._chosen(worker, first, seconds)
 
+        key = peer.replace(" ", "-")
+        return run.store.get(f"tune-{self.name}-{key}", script, arguments, choose)
 
-def _curve(
-    run: Run, name: str, folder: str, contestant: str, settings: dict[str, Any], repeat: int
-) -> Entry:
-    seconds = run.seconds * sets.SHARES[name]
-    script = contestant.split()[0]
-    arguments = {"threads": run.threads, "seconds": seconds, "settings": settings}
-    arguments |= {"looks": LOOKS, "budgets": BUDGETS}
+    def _chosen(self, worker: Worker, first: dict[str, Any], seconds: float) -> dict[str, Any]:
+        """The best settings and all trials, by the NLL of training rows that are held out."""
+        best, lowest = first, float("inf")
+        trials: list[dict[str, Any]] = []
+        for stage in self.stages:
+            start = best
+            for change in stage:
+                settings = start | change
+                if settings == start:
+                    continue
+                given = {"folder": self.folder, "settings": settings, "validation": True}
+                result = worker.ask("curve", seconds=seconds, looks=1, **given, **self.clock)
+                nll = result["points"][-1][-1] if result["points"] else None
+                trials.append({"settings": settings, "nll": nll, "error": result["error"]})
+                print(f"    {settings}: {nll if nll is not None else result['error']}", flush=True)
+                if nll is not None and nll < lowest:
+                    best, lowest = settings, nll
+        if not lowest < float("inf"):
+            raise Failed(f"no trial went well; the last: {trials[-1]['error']}")
+        return {"best": best, "trials": trials}
 
-    def train() -> dict[str, Any]:
-        given = {"folder": folder, "settings": settings, "seed": repeat}
-        with run.worker(script) as worker:
-            result = worker.ask("curve", seconds=seconds, looks=LOOKS, **given)
-            result["memory"] = worker.ask("memory")
-            result["budgets"] = []
-            # A constant rate may win short trials and lose at full length, so both run there.
-            shares = BUDGETS if settings["schedule"] == "cosine" else (*BUDGETS, 1.0)
-            given["settings"] = settings | {"schedule": "cosine"}
-            for share in shares:
-                if script == "sepgp":
-                    whole = worker.ask("fit", seconds=share * seconds, **given)
-                else:
-                    whole = worker.ask("curve", seconds=share * seconds, looks=1, **given)
-                result["budgets"] += whole["points"]
-        return result
+    def curve(self, contestant: str, settings: dict[str, Any], repeat: int) -> Entry:
+        """A run of the whole time, and some shorter ones."""
+        run, seconds, script = self.run, self.seconds, contestant.split()[0]
+        arguments = {"threads": run.threads, "seconds": seconds, "settings": settings} | self.clock
+        arguments |= {"looks": LOOKS, "budgets": self.budgets}
 
-    key = contestant.replace(" ", "-")
-    return run.store.get(f"curve-{name}-{key}-{repeat}", script, arguments, train)
+        def train() -> dict[str, Any]:
+            given = {"folder": self.folder, "settings": settings, "seed": repeat}
+            with run.worker(script) as worker:
+                result = worker.ask("curve", seconds=seconds, looks=LOOKS, **given, **self.clock)
+                result["memory"] = worker.ask("memory")
+                result["budgets"] = []
+                # A constant rate may win short trials and lose at full length, so both run there.
+                more = () if settings["schedule"] == "cosine" else (1.0,)
+                given["settings"] = settings | {"schedule": "cosine"}
+                for share in (*self.budgets, *more):
+                    if script == "sepgp" and not run.processor:  # its own budget is wall-clock
+                        whole = worker.ask("fit", seconds=share * seconds, **given)
+                    else:
+                        shorter = {"seconds": share * seconds, "looks": 1} | self.clock
+                        whole = worker.ask("curve", **shorter, **given)
+                    result["budgets"] += whole["points"]
+            return result
 
+        key = contestant.replace(" ", "-")
+        return run.store.get(f"curve-{self.name}-{key}-{repeat}", script, arguments, train)
 
-def _other(run: Run, name: str, folder: str, model: str) -> Entry:
-    def fit() -> dict[str, Any]:
-        with run.worker("sklearn") as worker:
-            result = worker.ask("fit", folder=folder, model=model)
-            return result | {"memory": worker.ask("memory")}
+    def other(self, model: str) -> Entry:
+        """One of scikit-learn's, or one against the rest."""
+        run, arguments = self.run, {"threads": self.run.threads} | self.clock
+        if model == "one against the rest":
+            arguments["budget"] = self.seconds
 
-    key = model.replace(" ", "-")
-    return run.store.get(f"other-{name}-{key}", "sklearn", {"threads": run.threads}, fit)
+        def fit() -> dict[str, Any]:
+            with run.worker("sklearn") as worker:
+                given = {k: v for k, v in arguments.items() if k != "threads"}
+                result = worker.ask("fit", 3600.0, folder=self.folder, model=model, **given)
+                return result | {"memory": worker.ask("memory")}
+
+        key = model.replace(" ", "-")
+        return run.store.get(f"other-{self.name}-{key}", "sklearn", arguments, fit)

@@ -1,4 +1,7 @@
-"""GPyTorch: a stochastic variational GP, whitened, with or without natural gradients."""
+"""GPyTorch: a stochastic variational GP, whitened, with or without natural gradients.
+
+With many classes, a latent function for each with one kernel, and softmax.
+"""
 
 import functools
 import operator
@@ -13,6 +16,7 @@ import torch
 from contest import Floats, Rows, Settings
 from gpytorch.variational import (
     CholeskyVariationalDistribution,
+    IndependentMultitaskVariationalStrategy,
     NaturalVariationalDistribution,
     VariationalStrategy,
 )
@@ -22,20 +26,31 @@ LOOK_CHUNK = 5_000
 """Rows at a time when the test rows are looked at."""
 
 
-class SVGP(gpytorch.models.ApproximateGP):
-    """Matérn 3/2 kernels, each with a length-scale per feature, and a constant mean."""
+KERNELS = {
+    "matern32": functools.partial(gpytorch.kernels.MaternKernel, nu=1.5),
+    "rbf": gpytorch.kernels.RBFKernel,
+}
 
-    def __init__(self, Z: torch.Tensor, lengthscales: list[Floats], natural: bool) -> None:
+
+class SVGP(gpytorch.models.ApproximateGP):
+    """Kernels with a length-scale per feature, a constant mean, and C latent functions if C > 2."""
+
+    def __init__(self, rows: Rows, settings: Settings, Z: torch.Tensor) -> None:
+        natural, C = settings["gamma"] > 0, rows.n_classes
+        batch = torch.Size([C] if C > 2 else [])
         distribution = (
             NaturalVariationalDistribution if natural else CholeskyVariationalDistribution
-        )(len(Z))
-        super().__init__(VariationalStrategy(self, Z, distribution, learn_inducing_locations=True))
-        self.mean_module = gpytorch.means.ConstantMean()
+        )(len(Z), batch_shape=batch)
+        strategy: Any = VariationalStrategy(self, Z, distribution, learn_inducing_locations=True)
+        if C > 2:
+            strategy = IndependentMultitaskVariationalStrategy(strategy, num_tasks=C)
+        super().__init__(strategy)
+        self.mean_module = gpytorch.means.ConstantMean(batch_shape=batch)
         kernels = []
-        for start in lengthscales:
-            matern = gpytorch.kernels.MaternKernel(nu=1.5, ard_num_dims=Z.shape[1])
-            matern.lengthscale = torch.from_numpy(start)
-            kernels.append(gpytorch.kernels.ScaleKernel(matern))
+        for start in contest.lengthscales(rows, settings):
+            shape: Any = KERNELS[settings.get("kernel", "matern32")](ard_num_dims=Z.shape[1])
+            shape.lengthscale = torch.from_numpy(start)
+            kernels.append(gpytorch.kernels.ScaleKernel(shape))
             kernels[-1].outputscale = 1.0
         self.covar_module = functools.reduce(operator.add, kernels)
 
@@ -49,13 +64,20 @@ class GPyTorch:
     def __init__(self, rows: Rows, settings: Settings, seed: int) -> None:
         torch.manual_seed(seed)
         self._dtype = getattr(torch, settings["dtype"])
-        self._X, self._y = torch.from_numpy(rows.X), torch.from_numpy(rows.y).to(self._dtype)
+        C = rows.n_classes
+        self._X = torch.from_numpy(rows.X)
+        self._y = torch.from_numpy(rows.y).to(self._dtype if C == 2 else torch.int64)
         self._batches = contest.minibatches(len(rows.y), settings["batch"], seed)
         natural = settings["gamma"] > 0
         Z = torch.from_numpy(rows.Z).to(self._dtype)
-        lengthscales = contest.lengthscales(rows, settings)
-        self._model = SVGP(Z, lengthscales, natural).to(self._dtype)
+        self._model = SVGP(rows, settings, Z).to(self._dtype)
         self._likelihood = gpytorch.likelihoods.BernoulliLikelihood()
+        self._nll = contest.probit_nll
+        if C > 2:
+            self._likelihood = gpytorch.likelihoods.SoftmaxLikelihood(
+                num_features=C, num_classes=C, mixing_weights=False
+            )
+            self._nll = contest.softmax_nll
         self._bound = gpytorch.mlls.VariationalELBO(self._likelihood, self._model, len(rows.y))
         by_adam = self._model.hyperparameters() if natural else self._model.parameters()
         self._optimizers = [(torch.optim.Adam(by_adam, lr=settings["rate"]), settings["rate"])]
@@ -86,7 +108,8 @@ class GPyTorch:
     def _evaluate(self) -> None:
         """Go to the mode in which the Cholesky factor of Kmm is kept, without that of training."""
         self._model.eval()
-        self._model.variational_strategy._clear_cache()
+        strategy = self._model.variational_strategy
+        getattr(strategy, "base_variational_strategy", strategy)._clear_cache()
 
     def nll(self, X: Floats, y: NDArray[np.int8]) -> float:
         self._evaluate()
@@ -95,7 +118,7 @@ class GPyTorch:
             mean = torch.cat([part.mean for part in parts])
             variance = torch.cat([part.variance for part in parts])
         self._model.train()
-        return contest.probit_nll(mean.numpy(), variance.numpy(), y)
+        return self._nll(mean.numpy(), variance.numpy(), y)
 
     def predictor(self, chunk: int) -> Callable[[Floats], Floats]:
         self._evaluate()

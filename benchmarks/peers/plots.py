@@ -14,12 +14,17 @@ COLOURS = {
     "sepgp float32": "#e69f00",
     "gpflow": "#0072b2",
     "gpytorch": "#009e73",
+    "gpflow robust-max": "#0072b2",
+    "gpflow softmax": "#56b4e9",
+    "gpytorch softmax": "#009e73",
+    "one against the rest": "#cc79a7",
     "logistic regression": "#7f7f7f",
     "boosted trees": "#333333",
     "exact process": "#cc79a7",
 }
 """Told apart by the colour-blind too."""
 MARKERS = {"logistic regression": "s", "boosted trees": "D", "exact process": "v"}
+MARKERS |= {"one against the rest": "v"}
 OPEN = {"linestyle": "", "marker": "o", "fillstyle": "none"}
 ROOM = 0.06
 """Of the height of a panel, above and below what matters."""

@@ -6,6 +6,7 @@ from statistics import fmean, median
 from typing import Any, NamedTuple
 
 import curves
+import pandas as pd
 import speed
 from store import Entry
 
@@ -13,6 +14,8 @@ from sepgp.experiments.pages import markdown_table, write_csv, write_text
 
 NAMES = {"gpflow": "GPflow", "gpytorch": "GPyTorch", "sepgp": "sepgp"}
 NAMES |= {"sepgp float32": "sepgp, float32", "exact process": "exact process, 500 rows"}
+NAMES |= {"gpflow robust-max": "GPflow, robust-max", "gpflow softmax": "GPflow, softmax"}
+NAMES |= {"gpytorch softmax": "GPyTorch, softmax"}
 
 
 class Point(NamedTuple):
@@ -196,7 +199,7 @@ def target(result: dict[str, Any]) -> float | None:
     """The best test NLL that any peer reaches at any look or budget."""
     found = [
         point.nll
-        for peer in curves.PEERS
+        for peer in result["tuning"]
         for key in ("points", "budgets")
         for point in averaged(result["curves"].get(peer, []), key)
     ]
@@ -212,7 +215,8 @@ def described(settings: dict[str, Any]) -> str:
     """Settings in words."""
     words = [settings["dtype"], f"batch {settings['batch']:,}"]
     if "kernels" in settings:
-        words.append({1: "one kernel", 2: "two kernels"}[settings["kernels"]])
+        kernel = {"rbf": " (RBF)"}.get(settings.get("kernel", ""), "")
+        words.append({1: "one kernel", 2: "two kernels"}[settings["kernels"]] + kernel)
     if "rate" in settings:
         gamma = settings["gamma"]
         words.append(f"natural gradients γ {gamma:g}" if gamma else "no natural gradients")
@@ -223,7 +227,7 @@ def described(settings: dict[str, Any]) -> str:
 def curve_table(result: dict[str, Any]) -> str:
     """All contestants on one set."""
     seconds, goal = result["seconds"], target(result)
-    header = ["model", *(f"{share * seconds:g} s" for share in curves.BUDGETS), f"{seconds:g} s"]
+    header = ["model", *(f"{share * seconds:g} s" for share in result["shares"]), f"{seconds:g} s"]
     header += ["range", "lowest", "there on the way, s", "there by a budget, s"]
     header += ["rows per second", "peak memory, MB"]
     lines = []
@@ -234,7 +238,7 @@ def curve_table(result: dict[str, Any]) -> str:
         good = [e.result for e in entries if e.error is None]
         ends = [kept["points"][-1] for kept in good]
         batch = _settings(result, contestant)["batch"]
-        columns = [share * seconds for share in (*curves.BUDGETS, 1.0)]
+        columns = [share * seconds for share in (*result["shares"], 1.0)]
         lines.append(
             [
                 named(contestant),
@@ -251,7 +255,7 @@ def curve_table(result: dict[str, Any]) -> str:
 
 
 def _settings(result: dict[str, Any], contestant: str) -> dict[str, Any]:
-    if contestant in curves.PEERS:
+    if contestant in result["tuning"]:
         return result["tuning"][contestant].result["best"]
     return curves.ours(contestant)
 
@@ -280,7 +284,7 @@ def advantage(result: dict[str, Any]) -> str:
     for contestant, entries in result["curves"].items():
         found = [reached(averaged(entries, key), goal) for key in ("points", "budgets")]
         times[contestant] = min((t for t in found if t is not None), default=None)
-    peers = [t for c, t in times.items() if c in curves.PEERS and t is not None]
+    peers = [t for c, t in times.items() if c in result["tuning"] and t is not None]
     text = f"The lowest NLL of a peer is {goal:.4f}, after {min(peers):.1f} s."
     for contestant in curves.OURS:
         ours = times.get(contestant)
@@ -353,6 +357,11 @@ what its libraries took before there was any data.
 """
 
 
+MANY_READING = """Softmax probabilities are means over 200 samples of f, robust-max's are
+GPflow's own. One against the rest is a `GPClassifier` for each class, which share the seconds out.
+"""
+
+
 def page(results: dict[str, Any], about: str) -> str:
     """Everything, in Markdown."""
     parts = [f"# sepgp beside its peers\n\n{about}\n"]
@@ -367,20 +376,36 @@ def page(results: dict[str, Any], about: str) -> str:
     return "\n".join(parts)
 
 
+def many_page(results: dict[str, Any], about: str) -> str:
+    """The sets with many classes, in Markdown."""
+    parts = [f"# Many classes, beside its peers\n\n{about}\n"]
+    parts.append(READING.replace("\n", " ").strip() + " " + MANY_READING.replace("\n", " "))
+    parts.append("\n![Test NLL against seconds of training](classes.png)\n")
+    parts += [curve_section(name, result) for name, result in results.items()]
+    return "\n".join(parts)
+
+
 def write(results: dict[str, Any], about: str, folder: Path) -> list[Path]:
-    """The page and the tables behind it; their paths."""
-    paths = [write_text(folder / "peers.md", page(results, about))]
+    """The pages and the tables behind them; their paths."""
+    paths = []
+    if results.keys() - {"many"}:
+        paths.append(write_text(folder / "peers.md", page(results, about)))
     if results.get("steps"):
-        rows = step_rows(results["steps"])
-        paths.append(write_csv(folder / "steps.csv", StepRow._fields, rows))
+        paths.append(write_csv(folder / "steps.csv", pd.DataFrame(step_rows(results["steps"]))))
     if results.get("predict"):
         rows = predict_rows(results["predict"])
         flat = [row._replace(memory=row.memory and row.memory["peak"]) for row in rows]
-        paths.append(write_csv(folder / "predict.csv", PredictRow._fields, flat))
-    if results.get("sets"):
-        header = ("set", "model", "kind", "seconds", "nll")
-        paths.append(write_csv(folder / "curves.csv", header, _points(results["sets"])))
+        paths.append(write_csv(folder / "predict.csv", pd.DataFrame(flat)))
+    for part, name in (("sets", "curves"), ("many", "classes")):
+        if results.get(part):
+            points = pd.DataFrame(_points(results[part]), columns=POINT)
+            paths.append(write_csv(folder / f"{name}.csv", points))
+    if results.get("many"):
+        paths.append(write_text(folder / "classes.md", many_page(results["many"], about)))
     return paths
+
+
+POINT = ["set", "model", "kind", "seconds", "nll"]
 
 
 def _points(results: dict[str, Any]) -> Iterable[Sequence[Any]]:

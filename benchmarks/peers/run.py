@@ -21,6 +21,8 @@ class Run(NamedTuple):
     repeats: int
     rounds: int
     """Of the measurements of speed, in turns."""
+    processor: bool = False
+    """Whether seconds of the learning curves are those of the processor."""
 
     def worker(self, script: str) -> Worker:
         """A process for a contestant."""

@@ -18,7 +18,7 @@ from sepgp.gp.hyperparameters import Hyperparameters
 from sepgp.gp.kernels import named
 from sepgp.gp.natural import Natural
 from sepgp.gp.predictor import predict, predictor
-from sepgp.likelihoods import Probit
+from sepgp.likelihoods import for_classes
 from sepgp.training.memory import keep_freed_memory
 from sepgp.training.schedule import Schedule, inducing_rate
 from sepgp.training.settings import Settings as Training
@@ -57,7 +57,7 @@ class Sepgp:
         defaults = Training()
         self._rate = Schedule.of(defaults, batches_per_epoch=2).rate
         Z = torch.from_numpy(rows.Z.astype(np.float64))
-        kernel = named(kernel_name(settings), Z.shape[1])
+        kernel = named(kernel_name(settings), Z.shape[1], rows.n_classes)
         kernel.start(Z)
         self._hyper = Hyperparameters(kernel, Z)
         n, d = rows.X.shape
@@ -65,7 +65,8 @@ class Sepgp:
         how = Batching(identity(d), settings["batch"], seed, dtype)
         self._source = ArraySource(rows.X, rows.y.astype(np.int64), np.ones(n), how)
         self._batches, self._steps = self._source.batches(), 0
-        self._engine = Engine.of(defaults, Probit(), self._hyper)
+        self._likelihood = for_classes(rows.n_classes)
+        self._engine = Engine.of(defaults, self._likelihood, self._hyper)
         self._state = self._engine.init(len(Z), n, minibatch=True)
 
     def warm_up(self) -> None:
@@ -90,8 +91,9 @@ class Sepgp:
             folded = predictor(kernel, Z, sites)
             chunks = torch.from_numpy(X).double().split(LOOK_CHUNK)
             parts = [predict(folded, kernel(Z, x), kernel.diag(x)) for x in chunks]
-        mean, variance = (torch.cat(part).numpy() for part in zip(*parts, strict=True))
-        return contest.probit_nll(mean, variance, y)
+        mean, variance = (torch.cat(part, -1).T.numpy() for part in zip(*parts, strict=True))
+        log_p = self._likelihood.log_probabilities(mean, variance)
+        return float(-np.mean(log_p[np.arange(len(y)), y]))
 
     def predictor(self, chunk: int) -> Callable[[Floats], Floats]:
         """The estimator's `predict_proba`, which chooses its chunks itself."""

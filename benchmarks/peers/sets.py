@@ -1,13 +1,16 @@
 """The data sets, prepared once for all contestants: same rows, same scaling, same start."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import torch
 from sklearn.datasets import make_classification
 
 from sepgp.data.moments import standardization
+from sepgp.experiments.catalogue import data_folder, described, load
 from sepgp.experiments.splits import TEST_ROWS, Split, large_split
 from sepgp.gp.inducing import start_points
 from sepgp.training.start import MAX_ROWS
@@ -16,6 +19,10 @@ FOLDER = Path(__file__).parent / ".prepared"
 INDUCING = 200
 SHARES = {"airline": 1.0, "mnist": 0.5, "nycflights13": 0.4, "synthetic": 0.2}
 """Sets, and the share of the training time that each gets."""
+MANY = {"digits": 1.0, "delays": 0.5, "satimage": 0.3, "texture": 0.3, "segment": 0.3}
+"""Sets with many classes, and the share of the training time that each gets."""
+EDGES = [1, 16, 61]
+"""Minutes at which a delay is of the next class."""
 SPEED = "speed"
 """The set on which steps and predictions are timed."""
 
@@ -44,7 +51,43 @@ def speed(data: Path | None) -> Split:
     return Split(X, y, X[:TEST_ROWS], y[:TEST_ROWS])
 
 
-MADE: dict[str, Callable[[Path | None], Split]] = {"synthetic": synthetic, SPEED: speed}
+def digits(data: Path | None) -> Split:
+    """MNIST with its ten classes and its own split."""
+    file = described("mnist").file
+    stored = np.load(data_folder(data, file) / file)
+    X, X_test = (stored[f"X_{part}"].reshape(-1, 784) for part in ("train", "test"))
+    order = np.random.default_rng(0).permutation(len(X))
+    y, y_test = (stored[f"y_{part}"].astype(np.int8) for part in ("train", "test"))
+    return Split(X[order], y[order], X_test, y_test)
+
+
+def delays(data: Path | None) -> Split:
+    """Airline delays in four classes: at most 0, up to 15, up to 60 and more minutes."""
+    extra = "airline_2008_jan_apr_extra.parquet"
+    minutes = pd.read_parquet(data_folder(data, extra) / extra)["arr_delay"]
+    y = np.digitize(minutes, EDGES).astype(np.int8)
+    return _split(load("airline", data).X, y, TEST_ROWS)
+
+
+def many(name: str, data: Path | None) -> Split:
+    """A set of the catalogue with many classes, a fifth of its rows to test."""
+    X, y = load(name, data)[:2]
+    return _split(X, y, len(y) // 5)
+
+
+def _split(X: np.ndarray, y: np.ndarray, n_test: int) -> Split:
+    order = np.random.default_rng(0).permutation(len(y))
+    test, train = order[:n_test], order[n_test:]
+    return Split(X[train], y[train], X[test], y[test])
+
+
+MADE: dict[str, Callable[[Path | None], Split]] = {
+    "synthetic": synthetic,
+    SPEED: speed,
+    "digits": digits,
+    "delays": delays,
+    **{name: partial(many, name) for name in ("satimage", "texture", "segment")},
+}
 
 
 def prepare(name: str, data: Path | None) -> Path:

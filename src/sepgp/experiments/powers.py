@@ -45,7 +45,7 @@ SHARE = 15
 SPLITS = 20
 SEEDS = 3
 """Runs on each large set, which has one split; they differ in batches and first points."""
-STEPS = 800
+STEPS = 500
 """On the large sets."""
 MEASURES = {
     "nll": "Negative log-likelihood of test rows",
