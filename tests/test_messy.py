@@ -6,15 +6,19 @@ import warnings
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pyarrow.csv
 import pytest
 from commandline import assert_one_line, run
 from messy import INFORMATIVE, PAIRS, TABLES, Messy
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from quick import assert_one_sentence, quick
 from sklearn.metrics import roc_auc_score
 
 from sepgp import InvalidData, InvalidParameter
+from sepgp.data.encoding import Text
+from sepgp.data.rows import arrow
+from sepgp.data.summary import Summary
 
 N_TRAIN, N_TEST = 500, 400
 FAST = [PAIRS[0], PAIRS[8], PAIRS[11]]
@@ -194,13 +198,128 @@ def test_a_warning_has_an_example_with_its_row() -> None:
     assert_one_sentence(said)
 
 
-def test_numbers_with_units_are_noticed() -> None:
-    rows = Messy().frame(300, 0, holes=False)
-    rows[INFORMATIVE] = (rows[INFORMATIVE].astype(float) // 3).astype(str) + " kg"
-    match = r"'size' is read as text, and .*% of its values are not .* kg' in row .*; write numbers"
-    with pytest.warns(UserWarning, match=match) as caught:
-        quick(max_iter=2).fit(rows, target="bought")
-    assert_one_sentence(str(caught[0].message))
+def read_as(**columns: list[str]):
+    """How columns of text are read, by name, and what is said about them."""
+    table = pd.DataFrame(columns)
+    encoding, notes = Summary.of(arrow(table), np.ones(len(table))).encoding()
+    for note in notes:
+        assert_one_sentence(note.sentence(1))
+    found = dict(zip(encoding.columns, encoding.encoders, strict=True))
+    values = encoding.values(arrow(table)).to_pandas()
+    return found, values, [note.sentence(1) for note in notes]
+
+
+COUNTS = [f"{n:,}".replace(",", ".") for n in range(120, 6000, 97)]
+
+
+def test_thousands_with_points_follow_the_decimal_commas_of_the_table() -> None:
+    prices = [f"{n / 7:.2f}".replace(".", ",") for n in range(len(COUNTS))]
+    large = [count for count in COUNTS if "." in count]
+    for counts in (COUNTS, (large * 2)[: len(COUNTS)]):
+        _, values, said = read_as(count=counts, price=prices)
+        assert values["count"].tolist() == [float(count.replace(".", "")) for count in counts]
+        assert not said
+    points = [price.replace(",", ".") for price in prices]
+    _, values, said = read_as(count=(large * 2)[: len(COUNTS)], price=points)
+    assert values["count"].max() < 6
+    assert not said
+
+
+def test_thousands_with_points_are_known_by_numbers_without_one() -> None:
+    _, values, said = read_as(count=COUNTS)
+    assert values["count"].tolist() == list(range(120, 6000, 97))
+    assert not said
+    _, values, _ = read_as(count=[count.replace(".", ",") for count in COUNTS])
+    assert values["count"].tolist() == list(range(120, 6000, 97))
+
+
+def test_a_point_that_nothing_explains_is_decimal_and_said() -> None:
+    _, values, (said,) = read_as(x=[f"{n / 1000:.3f}" for n in range(1001, 3000, 41)])
+    assert values["x"].max() < 3
+    assert "'x' has a point before three digits in all of its fractions, such as '1.001'" in said
+
+
+@pytest.mark.parametrize(
+    ("form", "factor", "unit"),
+    [
+        ("{} kg", 1, "kg"),
+        ("{}kg", 1, "kg"),
+        ("{} kg/m²", 1, "kg/m²"),
+        ("CHF {}", 1, "chf"),
+        ("{} EUR", 1, "€"),
+        ("{}-", -1, ""),
+        ("{}:30", 3600, "h:mm"),
+    ],
+)
+def test_numbers_with_one_unit_are_numbers(form, factor, unit) -> None:
+    numbers = range(1, 80)
+    found, values, said = read_as(x=[form.format(n) for n in numbers])
+    assert found["x"].unit == unit
+    assert_allclose(np.diff(values["x"]), factor)
+    assert not said
+
+
+def test_numbers_with_several_units_are_said() -> None:
+    texts = [f"{n} {'kg' if n % 2 else 'lb'}" for n in range(90)]
+    found, _, (said,) = read_as(x=texts)
+    assert isinstance(found["x"], Text)
+    assert "several units ('kg', 'lb'), such as" in said or "('lb', 'kg'), such as" in said
+    few = [f"{n} kg" for n in range(99)] + ["12 lb"]
+    found, values, (said,) = read_as(x=few)
+    assert values["x"].isna().sum() == 1
+    assert "1 of its 100 values are none, such as '12 lb'" in said
+    thousands = [f"{n}k" for n in range(30)] + [str(100 * n) for n in range(70)]
+    found, _, (said,) = read_as(x=thousands)
+    assert isinstance(found["x"], Text)
+    assert "several units ('k', none)" in said
+
+
+def test_a_new_unit_is_not_read_as_the_old() -> None:
+    found, _, _ = read_as(x=[f"{n} kg" for n in range(50)])
+    new = pa.chunked_array([["12 kg", "12", "12 lb"]])
+    assert_array_equal(found["x"].values(new).to_numpy(), [12, 12, np.nan])
+
+
+def test_two_numbers_in_one_text_are_said() -> None:
+    found, _, (said,) = read_as(pressure=[f"{110 + n % 30}/{60 + n % 20}" for n in range(100)])
+    assert isinstance(found["pressure"], Text)
+    assert "hold two numbers each, such as '110/60' in row 1; make two columns of it" in said
+
+
+def test_bounds_count_as_the_number() -> None:
+    found, values, said = read_as(x=["<5", "≤ 5", ">100", "90+", *map(str, range(96))])
+    assert values["x"][:4].tolist() == [5, 5, 100, 90]
+    assert found["x"].bounds
+    assert not said
+    income = read_as(x=["<=50K", ">50K"] * 50)[0]["x"]
+    assert income.levels == ("<=50K", ">50K")
+
+
+def test_a_time_with_99_minutes_is_none() -> None:
+    _, values, (said,) = read_as(x=[f"{n % 24}:{n % 60:02d}" for n in range(99)] + ["25:99"])
+    assert np.isnan(values["x"].to_numpy()).tolist() == [False] * 99 + [True]
+    assert "such as '25:99'" in said
+
+
+def test_a_word_or_a_time_among_numbers_is_missing() -> None:
+    _, values, _ = read_as(age=[*map(str, range(20, 97)), "no", "12:30"])
+    assert values["age"].isna().sum() == 2
+
+
+def test_truth_in_several_words_is_one() -> None:
+    texts = ["TRUE", "true", "Y", "1", "False", "n", "0", "No"]
+    found, values, _ = read_as(x=texts * 5)
+    assert values["x"][:8].tolist() == [1, 1, 1, 1, 0, 0, 0, 0]
+    assert found["x"].unit == "truth values"
+    assert read_as(x=["yes", "no"] * 20)[0]["x"].levels == ("no", "yes")
+
+
+def test_levels_that_differ_in_case_or_spaces_are_one() -> None:
+    found, _, (said,) = read_as(x=["Ja", "ja", " JA ", "nein", "vielleicht  morgen"] * 10)
+    assert found["x"].levels == ("ja", "nein", "vielleicht morgen")
+    assert "differ in case or spaces only, such as 'ja' in row 1 and 'Ja', which count as" in said
+    rows = pa.chunked_array([["JA", "Nein", "neu"]])
+    assert found["x"].encode(rows).argmax(1).tolist() == [0, 1, 3]
 
 
 @pytest.mark.parametrize("value", ["-999", "9999", "1e30", "1e160"])

@@ -284,7 +284,21 @@ def test_numbers_with_commas_are_no_text(number, value) -> None:
     assert isinstance(large.encoding()[0].encoders[0], Text)
 
 
-NUMBERS = ["1", "2,5", "?", "x", "007", None, "1.234", " 5 % "]
+NUMBERS = [
+    "1",
+    "2,5",
+    "?",
+    "x",
+    "007",
+    "3 kg",
+    "4,5 kg",
+    "yes",
+    "12:30",
+    "<7",
+    None,
+    "1.234",
+    " 5 % ",
+]
 TIMES = ["28.02.2021", "3/4/2020", None, "Feb 3, 2020", "x", "2021-01-01 12:00"]
 
 
@@ -296,11 +310,12 @@ def test_texts_of_blocks_are_those_of_the_whole(words) -> None:
     whole = Texts.of(column, weight)
     parts = [Texts.of(column[a:b], weight[a:b]) for a, b in itertools.pairwise([0, 40, 90, 300])]
     total = (parts[2] + parts[0] + parts[1]) * 2.0
-    for name in ("n_rows", "n_codes", "n_levels"):
+    for name in ("n_rows", "shapes", "n_levels"):
         assert getattr(total, name) == getattr(whole, name)
     assert_allclose(total.missing, 2 * whole.missing)
     assert_allclose([total.levels[w] for w in whole.levels], 2 * np.array([*whole.levels.values()]))
-    for a, b in zip(total.numbers + total.times, whole.numbers + whole.times, strict=True):
+    readings = [[*(n.reading for n in t.numbers), *t.times] for t in (total, whole)]
+    for a, b in zip(*readings, strict=True):
         assert a.count == b.count
         assert_allclose(a.moments.centre, b.moments.centre, atol=1e-12)
         assert_allclose(a.moments.deviation, b.moments.deviation, atol=1e-9)

@@ -65,11 +65,17 @@ def table(schema: "Schema") -> Any:
 def _remark(encoder: Any) -> str:
     found = []
     if hasattr(encoder, "levels"):
-        found.append(f"{len(encoder.levels)} values have a feature each")
-    if getattr(encoder, "comma", False):
-        found.append("with decimal commas")
-    if getattr(encoder, "dayfirst", False):
-        found.append("day first")
+        several = len(encoder.levels) != 1
+        found.append(f"{len(encoder.levels)} {'values have' if several else 'value has'} a feature")
+    remarks = {
+        "folded": "case and spaces do not count",
+        "comma": "with decimal commas",
+        "dayfirst": "day first",
+        "bounds": "bounds such as <5 count as the number",
+    }
+    found += [remark for name, remark in remarks.items() if getattr(encoder, name, False)]
+    if unit := getattr(encoder, "unit", ""):
+        found.append(f"in {unit}")
     if encoder.missing:
         found.append("some are missing")
     return ", ".join(found)

@@ -35,6 +35,10 @@ class Number:
     missing: bool
     comma: bool = False
     """Whether texts have decimal commas."""
+    unit: str = ""
+    """Of the numbers in texts, if they have one."""
+    bounds: bool = False
+    """Whether some texts were bounds, such as <5, which count as the number itself."""
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -46,7 +50,7 @@ class Number:
         if kind(column.type, self.name) != "text":
             return pa.array(numbers(column, self.name)[:, 0])
         texts = text(column).combine_chunks()
-        found = number_texts.parsed(texts, self.comma)
+        found = number_texts.values(texts, self.comma, self.unit)
         _some_read(self, column, np.isnan(found))
         return pa.array(found)
 
@@ -114,6 +118,8 @@ class Text:
     missing: bool
     of_numbers: bool = False
     """Whether numbers are read as text."""
+    folded: bool = False
+    """Whether texts that differ in case or spaces only are one; then levels are in lower case."""
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -123,11 +129,15 @@ class Text:
 
     def values(self, column: pa.ChunkedArray) -> pa.ChunkedArray:
         """The texts of a column."""
-        return text(column)
+        texts = text(column)
+        if self.folded:
+            spaces = pc.replace_substring_regex(pc.utf8_lower(texts), r"\s+", " ")
+            texts = pc.utf8_trim_whitespace(spaces)
+        return texts
 
     def encode(self, column: pa.ChunkedArray) -> Floats:
         """Features of a column of length b, shape (b, k). Cost O(bk)."""
-        values = text(column).combine_chunks()
+        values = self.values(column).combine_chunks()
         known = pc.index_in(values, value_set=pa.array(self.levels, pa.large_string()))
         where = pc.fill_null(known, len(self.levels)).to_numpy().astype(np.intp)
         if self.missing:
@@ -217,8 +227,11 @@ def encoding_from_json(stored: Iterable[dict[str, Any]]) -> Encoding:
 def _encoder(entry: dict[str, Any]) -> Encoder:
     values = {k: tuple(v) if isinstance(v, list) else v for k, v in entry.items()}
     encoder: Encoder = _KINDS[str(values.pop("kind"))](**values)
-    others = [v for k, v in vars(encoder).items() if k not in ("name", "fill", "levels")]
-    right = isinstance(encoder.name, str) and {type(v) for v in others} <= {bool, type(None)}
+    texts = {"name", "unit"} & vars(encoder).keys()
+    others = [v for k, v in vars(encoder).items() if k not in ("fill", "levels", *texts)]
+    right = all(isinstance(getattr(encoder, name), str) for name in texts) and {
+        type(v) for v in others
+    } <= {bool, type(None)}
     if isinstance(encoder, Text):
         right &= isinstance(encoder.levels, tuple)
         right &= all(isinstance(level, str) for level in encoder.levels)

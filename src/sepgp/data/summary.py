@@ -9,8 +9,9 @@ import pyarrow as pa
 
 from sepgp.data import encoding as enc
 from sepgp.data.columns import dates
+from sepgp.data.columns.reading import Reading
 from sepgp.data.columns.texts import AS_FOUND, Choices, Texts
-from sepgp.data.columns.verdict import Note, Verdict, left_out, verdict
+from sepgp.data.columns.verdict import Note, Verdict, decimal_commas, left_out, verdict
 from sepgp.data.encoding import Encoder, Encoding, Number, Text, Time
 from sepgp.data.moments import Moments, standardized
 from sepgp.data.scaling import Floats, Scaling
@@ -89,13 +90,14 @@ class Summary:
         for name in choices.read:
             if name not in names:
                 raise InvalidData(f"read names {name!r}, which is no column; correct it.")
+        commas = decimal_commas(part for part in self.parts if isinstance(part, Texts))
         for (name, which), part in zip(self.columns, self.parts, strict=True):
             found = Verdict(which, choices.dayfirst if which == "time" else False)
             if choices.read.get(name) == "drop":
                 dropped.append((name, "by choice"))
                 continue
             if isinstance(part, Texts):
-                found = verdict(name, part, choices)
+                found = verdict(name, part, choices, commas)
                 notes += [] if found.note is None else [found.note]
             if found.kind == "drop":
                 dropped.append((name, "another text in nearly every row"))
@@ -131,20 +133,22 @@ def _texts(column: pa.ChunkedArray, name: str, weight: Floats, dated: bool) -> T
 def _encoder(name: str, part: Moments | Texts, found: Verdict, of_numbers: bool) -> Encoder:
     if found.kind == "text":
         assert isinstance(part, Texts)
-        return Text(name, part.frequent, bool(part.missing > 0), of_numbers)
-    moments = _as_read(part, "times" if found.kind == "time" else "numbers", found.option)
+        folded = bool(found.option)
+        levels = (part.folded() if folded else part).frequent
+        return Text(name, levels, bool(part.missing > 0), of_numbers, folded)
+    reading = _as_read(part, found.kind, found.option)
+    moments = reading.moments
     fill, missing = tuple(moments.centre.tolist()), bool(moments.missing[0] > 0)
     if found.kind == "time":
         return Time(name, fill, missing, found.option, of_numbers)
-    return Number(name, fill, missing, bool(found.option))
+    return Number(name, fill, missing, bool(found.option), reading.unit, reading.bounds > 0)
 
 
-def _as_read(part: Moments | Texts, how: str, option: bool | None) -> Moments:
+def _as_read(part: Moments | Texts, which: str, option: bool | None) -> Reading:
     """The sums of numbers or times, which texts have for every way to read them."""
     if isinstance(part, Moments):
-        return part
-    moments: Moments = getattr(part, how)[bool(option)].moments
-    return moments
+        return Reading(part, 0, None)
+    return part.times[bool(option)] if which == "time" else part.numbers[bool(option)].reading
 
 
 def _as_kind(part: Moments | Texts, which: str) -> Moments | Texts:
@@ -162,15 +166,16 @@ def _scaled(encoder: Encoder, part: Moments | Texts) -> Floats:
     """Mean, deviation, and whether it varies, of the features of a column, shape (3, k)."""
     if isinstance(encoder, Text):
         assert isinstance(part, Texts)
+        part = part.folded() if encoder.folded else part
         known = [part.levels[level] for level in encoder.levels]
         other = sum(value for level, value in part.levels.items() if level not in encoder.levels)
         if encoder.missing:
             return _shares([*known, other, part.missing])
         return _shares([*known, other + part.missing])
     if isinstance(encoder, Time):
-        part = _as_read(part, "times", encoder.dayfirst)
+        part = _as_read(part, "time", encoder.dayfirst).moments
     else:
-        part = _as_read(part, "numbers", encoder.comma)
+        part = _as_read(part, "number", encoder.comma).moments
     values = _values(part)
     if not encoder.missing:
         return values

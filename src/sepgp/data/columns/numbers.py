@@ -1,46 +1,112 @@
-"""Texts that are numbers once signs for money, percent and thousands are taken away."""
+"""Texts that are numbers once units, signs for money and percent, and thousands are taken away."""
+
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from sepgp.data.scaling import Floats
 
-MONEY = r"[$€£¥₹%]|\b(?:usd|eur|gbp|chf)\b"
 SPACES = r"[ '’_\x{00a0}\x{202f}]"
-NUMBER = r"^[-+]?(?:\d+|[1-9]\d{{0,2}}(?:{thousands}\d{{3}})+)?(?:{point}\d*)?(?:e[-+]?\d+)?$"
-"""With a digit somewhere. Thousands are set apart everywhere or nowhere."""
-CLOCK = r"^(?P<h>\d{1,2}):(?P<m>\d\d)(?::(?P<s>\d\d(?:\.\d+)?))?$"
+DIGITS = (
+    r"(?:(?:\d+|[1-9]\d{{0,2}}(?:{thousands}\d{{3}})+)(?:{point}\d*)?|{point}\d+)(?:e[-+]?\d+)?"
+)
+"""Thousands are set apart everywhere or nowhere."""
+UNIT = r"[\pL\p{Sc}%‰°][^\d,;:<>()]{0,14}?[23²³]?"
+QUANTITY = (
+    r"^(?P<least>[<>≤≥]=? ?)?(?P<sign>[-+] ?)?(?P<before>\p{{Sc}}|chf|us\$)? ?(?P<minus>-)?"
+    rf"(?P<digits>{DIGITS}) ?(?P<unit>{UNIT.replace('{', '{{').replace('}', '}}')})?(?P<most>\+)?$"
+)
+"""A bound, such as <5 or 90+, is taken for the number itself."""
+SIGNS = {
+    "−": "-",
+    r"^\((.+)\)$": r"-\1",  # as accountants write it
+    r"^(\d[^-]*)-( ?\p{Sc}?)$": r"-\1\2",  # as SAP does
+    r"\b(?:eur|euros?)\b": "€",
+    r"\busd\b": "$",
+    r"\bgbp\b": "£",
+}
+"""What is written in several ways, and one of them."""
+ORDINALS = ("st", "nd", "rd", "th")
+MULTIPLES = ("k", "m", "b", "bn", "mn", "mio", "mio.", "mrd", "mrd.", "tsd", "tsd.")
+"""Units that plain numbers beside them cannot be in."""
+CLOCK = r"^(?P<h>\d{1,3}):(?P<m>[0-5]\d)(?::(?P<s>[0-5]\d(?:\.\d+)?))?$"
+SECONDS, TRUTH = "h:mm", "truth values"
+"""The units of times of day and durations, and of words for yes and no."""
+NO = ("false", "f", "no", "n", "nein", "non", "off", "falsch", "faux")
+YES = ("true", "t", "yes", "y", "ja", "oui", "on", "wahr", "vrai")
 CODE = r"^0\d+$"
 """Zeros in front belong to a code, such as a postcode."""
-TRUTH = ("false", "true")
+PAIR = r"^\d+(?:[.,]\d+)? ?[/x×] ?\d+(?:[.,]\d+)?(?: ?\pL+)?$"
+"""Two numbers, such as 120/80."""
 
 
-def parsed(texts: pa.Array, comma: bool = False) -> Floats:
-    """Numbers that texts stand for, shape (b,), NaN where they stand for none.
+class Quantities(NamedTuple):
+    """What texts say, each part of shape (b,)."""
 
-    With `comma`, that is the decimal point. Times of day are seconds, and truth values 0 and 1.
-    """
+    values: Floats
+    """NaN where they say no number."""
+    bounds: NDArray[np.bool_]
+    """Whether it is said that the number is less, or more."""
+    units: NDArray[np.int_]
+    """As places among the names of units."""
+    names: tuple[str, ...]
+    """In lower case; empty for numbers without a unit."""
+
+    def of_unit(self, unit: str) -> NDArray[np.bool_]:
+        """Which texts are numbers in a unit, shape (b,)."""
+        if unit not in self.names:
+            return np.zeros(len(self.values), bool)
+        found: NDArray[np.bool_] = self.units == self.names.index(unit)
+        return found & ~np.isnan(self.values)
+
+
+def parsed(texts: pa.Array, comma: bool = False) -> Quantities:
+    """The quantities that texts stand for; with `comma`, that is the decimal point."""
     if not comma:
         try:
-            return _array(texts.cast(pa.float64()))
+            plain = _array(texts.cast(pa.float64()))
+            return Quantities(plain, np.zeros(len(plain), bool), np.zeros(len(plain), int), ("",))
         except pa.ArrowInvalid:
             pass
-    clean = pc.utf8_lower(pc.utf8_trim_whitespace(texts))
-    clean = pc.replace_substring_regex(clean, r"^\((.+)\)$", r"-\1")  # as accountants do
-    clean = pc.replace_substring_regex(pc.replace_substring(clean, "−", "-"), MONEY, "")
-    clean = pc.utf8_trim_whitespace(clean)
+    clean = pc.utf8_trim_whitespace(pc.utf8_lower(texts))
+    for sign, usual in SIGNS.items():
+        clean = pc.replace_substring_regex(clean, sign, usual)
     thousands, point = (r"\.", ",") if comma else (",", r"\.")
     apart = f"(?:{thousands}|{SPACES})"
-    shape = NUMBER.format(thousands=apart, point=point)
-    right = pc.and_(
-        pc.match_substring_regex(clean, shape), pc.match_substring_regex(clean, r"^[-+]?[.,]?\d")
-    )
-    plain = pc.replace_substring_regex(clean, rf"^\+|{apart}", "")
-    plain = pc.replace_substring(plain, ",", ".") if comma else plain
-    numbers = _array(pc.if_else(right, plain, None).cast(pa.float64()))
-    truth = _array(pc.index_in(clean, pa.array(TRUTH, pa.large_string())).cast(pa.float64()))
-    return np.where(np.isnan(numbers), np.where(np.isnan(truth), _seconds(clean), truth), numbers)
+    found = pc.extract_regex(clean, QUANTITY.format(thousands=apart, point=point))
+    part = {field.name: pc.struct_field(found, field.name) for field in found.type}
+    digits = pc.replace_substring_regex(part["digits"], apart, "")
+    digits = pc.replace_substring(digits, ",", ".") if comma else digits
+    values = _array(digits.cast(pa.float64()))
+    less = [pc.starts_with(part[name], "-") for name in ("sign", "minus")]
+    values = np.where(_mask(pc.xor(*less)), -values, values)
+    units = _objects(part["before"]) + _objects(part["unit"])
+    values[np.isin(units, ORDINALS)] = np.nan
+    bounds = _mask(pc.or_(*(pc.not_equal(part[name], "") for name in ("least", "most"))))
+    for unit, others in ((SECONDS, _seconds(clean)), (TRUTH, _truth(clean))):
+        units[~np.isnan(others)] = unit
+        values = np.where(np.isnan(others), values, others)
+    names, codes = np.unique(units, return_inverse=True)
+    return Quantities(values, bounds, codes, tuple(names.tolist()))
+
+
+def values(texts: pa.Array, comma: bool, unit: str) -> Floats:
+    """The numbers that texts stand for in a unit, shape (b,), NaN where they stand for none."""
+    found = parsed(texts, comma)
+    mine = found.of_unit(unit)
+    if takes_plain(unit):
+        mine |= found.of_unit("")
+    elif unit == TRUTH:
+        mine |= (found.values == 0) | (found.values == 1)
+    return np.where(mine, found.values, np.nan)
+
+
+def takes_plain(unit: str) -> bool:
+    """Whether numbers without a unit, in a column with this one, are in it too."""
+    return unit not in (*MULTIPLES, SECONDS, TRUTH)
 
 
 def plain(texts: pa.Array) -> bool:
@@ -51,21 +117,28 @@ def plain(texts: pa.Array) -> bool:
         return False
 
 
-def with_commas(texts: pa.Array, points: Floats) -> Floats:
-    """The same with decimal commas, where `points` are the numbers with decimal points."""
-    if np.isnan(points).any() or pc.any(pc.match_substring(texts, ",")).as_py():
+def with_commas(texts: pa.Array, points: Quantities) -> Quantities:
+    """The same with decimal commas, where `points` are the quantities with decimal points."""
+    if np.isnan(points.values).any() or points.names != ("",):
         return parsed(texts, comma=True)
-    dots = pc.match_substring(texts, ".").to_numpy(zero_copy_only=False)
-    return np.where(dots, np.nan, points)
+    if pc.any(pc.match_substring(texts, ",")).as_py():
+        return parsed(texts, comma=True)
+    # Only points may be read in another way, and most cannot set thousands apart.
+    values = np.where(_mask(pc.match_substring(texts, ".")), np.nan, points.values)
+    apart = _mask(pc.match_substring_regex(texts, r"^[-+]?[1-9]\d{0,2}(?:\.\d{3})+$"))
+    if apart.any():
+        thousands = pc.replace_substring(texts.filter(pa.array(apart)), ".", "")
+        values[apart] = _array(thousands.cast(pa.float64()))
+    return points._replace(values=values)
 
 
-def codes(texts: pa.Array) -> pa.Array:
-    """Whether texts are digits with zeros in front."""
-    return pc.match_substring_regex(texts, CODE)
+def has_shape(texts: pa.Array, shape: str) -> NDArray[np.bool_]:
+    """Whether texts match a pattern such as `CODE`, shape (b,)."""
+    return _mask(pc.match_substring_regex(texts, shape))
 
 
 def _seconds(texts: pa.Array) -> Floats:
-    """Times of day in seconds."""
+    """Times of day and durations in seconds."""
     found = pc.extract_regex(texts, CLOCK)
     hours, minutes, seconds = (
         _array(pc.if_else(pc.not_equal(part, ""), part, None).cast(pa.float64()))
@@ -74,7 +147,24 @@ def _seconds(texts: pa.Array) -> Floats:
     return np.where(np.isnan(minutes), np.nan, 3600 * hours + 60 * minutes + np.nan_to_num(seconds))
 
 
+def _truth(texts: pa.Array) -> Floats:
+    """Words for no as 0, and for yes as 1."""
+    words = pa.array(NO + YES, pa.large_string())
+    place = _array(pc.index_in(texts, words).cast(pa.float64()))
+    return np.where(np.isnan(place), np.nan, place >= len(NO))
+
+
 def _array(column: pa.Array) -> Floats:
     """As an array; infinity, which is no number, is NaN."""
     values = np.asarray(column.to_numpy(zero_copy_only=False), np.float64)
     return np.where(np.isinf(values), np.nan, values)
+
+
+def _mask(column: pa.Array) -> NDArray[np.bool_]:
+    return np.asarray(pc.fill_null(column, False).to_numpy(zero_copy_only=False), bool)
+
+
+def _objects(column: pa.Array) -> NDArray[np.object_]:
+    """Texts, in which spaces at the ends are taken away, and null is empty."""
+    texts = pc.utf8_trim_whitespace(pc.fill_null(column, ""))
+    return np.asarray(texts.to_numpy(zero_copy_only=False), object)

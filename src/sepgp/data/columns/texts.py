@@ -2,7 +2,7 @@
 
 import zlib
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
@@ -11,8 +11,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sepgp.data.columns import dates, numbers
+from sepgp.data.columns.amounts import Amounts
 from sepgp.data.columns.missing import absent
-from sepgp.data.moments import Moments
+from sepgp.data.columns.reading import Reading
 from sepgp.data.scaling import Floats
 
 LEVELS = 32
@@ -41,38 +42,21 @@ AS_FOUND = Choices()
 
 
 @dataclass(frozen=True)
-class Reading:
-    """One way to read the texts of a column."""
-
-    moments: Moments
-    count: int
-    """Texts that can be read so."""
-    failed: str | None
-    """One that cannot."""
-
-    def __add__(self, other: Self) -> Self:
-        failed = other.failed if self.failed is None else self.failed
-        return type(self)(self.moments + other.moments, self.count + other.count, failed)
-
-    def __mul__(self, factor: float) -> Self:
-        return replace(self, moments=self.moments * factor)
-
-
-@dataclass(frozen=True)
 class Texts:
     """The texts of a column: how many, how often, and what each way to read them makes of them."""
 
     n_rows: int
     """Rows that have a text."""
-    n_codes: int
-    """Texts of digits with zeros in front."""
+    shapes: Counter[str]
+    """Rows with "codes", that is digits with zeros in front, "pairs" of numbers, "whole" numbers,
+    and "long" ones of these, with more than three digits."""
     missing: float
     """Weight of the rows without a text."""
     levels: Counter[str]
     """Weight of every text, or of the most frequent."""
     sketch: NDArray[np.uint32]
     """The smallest hashes of texts that are no numbers, sorted."""
-    numbers: tuple[Reading, Reading]
+    numbers: tuple[Amounts, Amounts]
     """With decimal points, and with decimal commas."""
     times: tuple[Reading, Reading]
     """With the month first, and with the day."""
@@ -84,38 +68,34 @@ class Texts:
         `dated` is whether digits alone may be dates.
         """
         texts, rows, heavy, lost = _different(column, weight)
-        codes = numbers.codes(texts).to_numpy(zero_copy_only=False)
-
-        def reading(found: NDArray[Any], features: Callable[[NDArray[Any]], Floats]) -> Reading:
-            right = found == found  # neither NaN nor NaT
-            failed = None if right.all() else texts[int(np.argmin(right))].as_py()
-            unread = float(heavy[~right].sum()) + lost
-            values = features(found[right])
-            gap = np.full((1, values.shape[1]), np.nan)
-            moments = Moments.of(np.vstack([values, gap]), np.append(heavy[right], unread))
-            return Reading(moments, int(rows[right].sum()), failed)
-
-        with_points = numbers.parsed(texts)
+        points = numbers.parsed(texts)
+        commas = numbers.with_commas(texts, points)
         # The rule are numbers; what else they may be would cost time.
-        plain = 2 * int(rows[~np.isnan(with_points)].sum()) > rows.sum() and not dated
-        with_commas = numbers.with_commas(texts, with_points)
+        plain = 2 * int(rows[points.of_unit("")].sum()) > rows.sum() and not dated
+        shapes = _shapes(texts, rows, points.values, commas.values, plain)
         never = np.full(len(texts), np.datetime64("NaT", "us"))
-        month, day = (never if plain else dates.parsed(texts, first) for first in (False, True))
-        few = plain and not codes.any()
+        times = [never if plain else dates.parsed(texts, first) for first in (False, True)]
+        few = plain and not shapes["codes"]
         frequent = np.argsort(-heavy, kind="stable")[: NUMBER_LEVELS if few else MOST_LEVELS]
         levels: Counter[str] = Counter()
         shares: list[Any] = heavy[frequent].tolist()
         for name, value in zip(texts.take(frequent).to_pylist(), shares, strict=True):
             levels[name] += value
         sketch = np.empty(0, np.uint32) if plain else _hashes(texts)
+        weights = texts, rows, heavy, lost
+
+        def reading(found: NDArray[np.datetime64]) -> Reading:
+            right = ~np.isnat(found)
+            return Reading.of(dates.features(found[right]), right, *weights)
+
         return cls(
             int(rows.sum()),
-            int(rows[codes].sum()),
+            shapes,
             lost,
             levels,
             sketch,
-            (reading(with_points, _column), reading(with_commas, _column)),
-            (reading(month, dates.features), reading(day, dates.features)),
+            (Amounts.of(points, *weights), Amounts.of(commas, *weights)),
+            (reading(times[0]), reading(times[1])),
         )
 
     def __add__(self, other: Self) -> Self:
@@ -127,7 +107,7 @@ class Texts:
             levels = Counter(dict(levels.most_common(MOST_LEVELS)))
         return type(self)(
             self.n_rows + other.n_rows,
-            self.n_codes + other.n_codes,
+            self.shapes + other.shapes,
             self.missing + other.missing,
             levels,
             np.union1d(self.sketch, other.sketch)[:SKETCH],
@@ -152,7 +132,14 @@ class Texts:
 
     def facts(self) -> list[Any]:
         """What tells these texts from others, in terms of JSON."""
-        return [sorted(self.levels.items()), self.missing, self.numbers[0].moments.facts()]
+        return [sorted(self.levels.items()), self.missing, self.numbers[0].reading.moments.facts()]
+
+    def folded(self) -> Self:
+        """The same, with texts that differ in case or spaces only as one."""
+        levels: Counter[str] = Counter()
+        for level, weight in self.levels.items():
+            levels[fold(level)] += weight
+        return replace(self, levels=levels)
 
     @property
     def frequent(self) -> tuple[str, ...]:
@@ -163,7 +150,7 @@ class Texts:
     @property
     def other(self) -> float:
         """The share of the others in the weight of all texts."""
-        moments = self.numbers[0].moments
+        moments = self.times[0].moments
         total = float(moments.weight[0] + moments.missing[0]) - self.missing
         return 1 - sum(self.levels[level] for level in self.frequent) / total if total else 0.0
 
@@ -173,6 +160,11 @@ class Texts:
         if len(self.sketch) < SKETCH:
             return max(len(self.levels), len(self.sketch))
         return (SKETCH - 1) * 2.0**32 / float(self.sketch[-1])
+
+
+def fold(text: str) -> str:
+    """A text without what typing errors change: case, and spaces at the ends or in a row."""
+    return " ".join(text.lower().split())
 
 
 def _different(
@@ -196,8 +188,16 @@ def _different(
     return texts, rows[~nothing], weights[~nothing], float(weights[nothing].sum())
 
 
-def _column(values: Floats) -> Floats:
-    return values[:, None]
+def _shapes(
+    texts: pa.Array, rows: NDArray[np.int_], points: Floats, commas: Floats, plain: bool
+) -> Counter[str]:
+    """Rows by what their texts look like; `plain` is whether most are numbers."""
+    whole = points == commas  # with neither a point nor a comma
+    found = {"whole": whole, "long": whole & (np.abs(points) >= 1000)}
+    found["codes"] = numbers.has_shape(texts, numbers.CODE)
+    if not plain:
+        found["pairs"] = numbers.has_shape(texts, numbers.PAIR)
+    return Counter({name: int(rows[where].sum()) for name, where in found.items()})
 
 
 def _hashes(texts: pa.Array) -> NDArray[np.uint32]:

@@ -1,8 +1,12 @@
 """How the texts of a column are to be read."""
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
-from sepgp.data.columns.texts import LEVELS, Choices, Reading, Texts
+from sepgp.data.columns.amounts import UNITS, Amounts
+from sepgp.data.columns.numbers import SECONDS, TRUTH, takes_plain
+from sepgp.data.columns.reading import Reading
+from sepgp.data.columns.texts import AS_FOUND, LEVELS, Choices, Texts, fold
 from sepgp.errors import InvalidData, brief
 
 MOST = 0.9
@@ -35,26 +39,28 @@ class Verdict(NamedTuple):
     kind: str
     """"number", "time", "text", or "drop" if it is left out."""
     option: bool | None = False
-    """Whether numbers have decimal commas, or dates begin with the day; None if no date tells."""
+    """Whether numbers have decimal commas, dates begin with the day (None if no date tells), or
+    texts that differ in case or spaces only are one."""
     note: Note | None = None
 
 
-def verdict(name: str, texts: Texts, choices: Choices) -> Verdict:
-    """What the texts of a column are, unless the user has chosen it."""
+def verdict(
+    name: str, texts: Texts, choices: Choices = AS_FOUND, convention: bool | None = None
+) -> Verdict:
+    """What the texts of a column are, unless the user has chosen it.
+
+    `convention` is whether other columns of the table have decimal commas; None if they do not
+    tell.
+    """
     wish, n = choices.read.get(name), texts.n_rows
-    comma = texts.numbers[1].count > texts.numbers[0].count
+    comma, note = _comma(name, texts, convention)
     day = texts.times[1].count > texts.times[0].count
     if choices.dayfirst is not None:
         day = choices.dayfirst
-    number, time = texts.numbers[comma], texts.times[day]
-    many = texts.n_levels > MANY_LEVELS
-
-    def most(reading: Reading) -> bool:
-        return reading.count >= (HALF if many else MOST) * n > 0
-
-    if wish == "number" or (wish is None and most(number) and texts.n_codes < CODES * n):
-        return Verdict("number", comma, _unread(name, "number", number, n))
-    if wish == "date" or (wish is None and most(time)):
+    number, time = texts.numbers[comma].reading, texts.times[day]
+    if wish == "number" or (wish is None and _is_number(texts, number)):
+        return Verdict("number", comma, _unread(name, "number", number, n) or note)
+    if wish == "date" or (wish is None and _most(texts, time)):
         differ = texts.times[0].moments.facts() != texts.times[1].moments.facts()
         both = texts.times[0].count == texts.times[1].count
         if both and choices.dayfirst is None and differ:
@@ -65,9 +71,65 @@ def verdict(name: str, texts: Texts, choices: Choices) -> Verdict:
             )
         known = day if differ else choices.dayfirst
         return Verdict("time", known, _unread(name, "date", time, n))
-    if wish is None and n >= ENOUGH and texts.n_levels >= DIFFERENT * n:
+    if wish is not None:
+        return Verdict("text")
+    if note := _no_quantity(name, texts, texts.numbers[comma]):
+        return Verdict("text", note=note)
+    if n >= ENOUGH and texts.n_levels >= DIFFERENT * n:
         return Verdict("drop", note=_identifier(name, texts))
-    return Verdict("text", note=_other(name, texts) if wish is None else None)
+    alike = _alike(name, texts)
+    return Verdict("text", alike is not None, alike or _other(name, texts))
+
+
+def decimal_commas(columns: Iterable[Texts]) -> bool | None:
+    """Whether the numbers in columns of a table have decimal commas; None if nothing tells."""
+    found = set()
+    for texts in columns:
+        points, commas = (amounts.reading for amounts in texts.numbers)
+        more = points if points.count > commas.count else commas
+        if points.count != commas.count and _is_number(texts, more):
+            found.add(more is commas)
+    return found.pop() if len(found) == 1 else None
+
+
+def _most(texts: Texts, reading: Reading) -> bool:
+    """Whether most texts can be read in this way."""
+    share = HALF if texts.n_levels > MANY_LEVELS else MOST
+    return reading.count >= share * texts.n_rows > 0
+
+
+def _is_number(texts: Texts, reading: Reading) -> bool:
+    """Whether a column is one of numbers: neither codes, nor bounds alone, nor yes and no."""
+    n = texts.n_rows
+    if not _most(texts, reading) or texts.shapes["codes"] >= CODES * n:
+        return False
+    if reading.unit == TRUTH:  # in several words, else they are told apart as texts
+        words = {level.strip().lower() for level in texts.levels}
+        return words <= {"true", "false"} or (reading.count == n and len(words) > 2)
+    return reading.bounds <= HALF * n
+
+
+def _comma(name: str, texts: Texts, convention: bool | None) -> tuple[bool, Note | None]:
+    """Whether numbers have decimal commas, and what to say where nothing tells.
+
+    A point before three digits may set thousands apart. Where other columns do not tell, it does
+    if there are numbers without one, and none of these has more than three digits.
+    """
+    points, commas = (amounts.reading for amounts in texts.numbers)
+    if points.count != commas.count:
+        return commas.count > points.count, None
+    if not points.count or points.moments.facts() == commas.moments.facts():
+        return False, None
+    if convention is not None:
+        return convention, None
+    if texts.shapes["whole"] and not texts.shapes["long"]:
+        return bool(points.moments.high[0] < commas.moments.high[0]), None
+    example = next((level for level in texts.levels if "." in level), None)
+    if example is None:
+        return False, None
+    about = f"Column {name!r} has a point before three digits in all of its fractions"
+    remedy = ", which is taken for the decimal point; if it sets thousands apart, leave it away"
+    return False, Note(name, example, about, remedy)
 
 
 def left_out(name: str) -> str:
@@ -94,6 +156,37 @@ def _identifier(name: str, texts: Texts) -> Note:
     about = f"Column {name!r} has another text in nearly every row"
     remedy = ", as identifiers and free text have, and is left out; if it matters, "
     return Note(name, next(iter(texts.levels)), about, f"{remedy}{by_choice(name, 'text')}")
+
+
+def _no_quantity(name: str, texts: Texts, amounts: Amounts) -> Note | None:
+    """What to say of texts that have numbers, which cannot be compared with each other."""
+    about = f"Column {name!r} is read as text, since its values "
+    if texts.shapes["pairs"] > HALF * texts.n_rows:
+        example = next(level for level in texts.levels if "/" in level or "x" in level.lower())
+        return Note(name, example, about + "hold two numbers each", "; make two columns of it")
+    units = [unit for unit in amounts.by_unit if unit not in ("", SECONDS, TRUTH)]
+    if not all(map(takes_plain, units)) and "" in amounts.by_unit:
+        units.append("")
+    count = sum(amounts.by_unit[unit].count for unit in units)
+    if len(units) < 2 or count < MOST * texts.n_rows or len(amounts.by_unit) >= UNITS:
+        return None
+    some = ", ".join(repr(unit) if unit else "none" for unit in units)
+    about += f"have several units ({some})"
+    return Note(name, amounts.examples[units[-1]], about, "; write all of them in one")
+
+
+def _alike(name: str, texts: Texts) -> Note | None:
+    """What to say of texts that differ in nothing but case and spaces, as typing errors do."""
+    seen: dict[str, str] = {}
+    for level in texts.levels:
+        other = seen.setdefault(fold(level), level)
+        if other != level:
+            about = f"Column {name!r} has texts that differ in case or spaces only"
+            remedy = (
+                f" and {other!r}, which count as one; if they are not, {by_choice(name, 'text')}"
+            )
+            return Note(name, level, about, remedy)
+    return None
 
 
 def _other(name: str, texts: Texts) -> Note | None:

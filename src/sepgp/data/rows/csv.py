@@ -5,11 +5,10 @@ from collections.abc import Mapping, Sequence
 from typing import BinaryIO
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
 from sepgp.data.columns.missing import SIGNS
-from sepgp.data.columns.numbers import codes
+from sepgp.data.columns.numbers import CODE, has_shape
 from sepgp.data.rows.base import Wanted
 from sepgp.data.rows.files import reading, same_columns
 from sepgp.data.rows.lines import LineRows, Piece, record
@@ -78,7 +77,7 @@ class CSVRows(LineRows):
 
 def _natural(texts: pa.ChunkedArray) -> pa.DataType:
     """The type of values that texts are."""
-    if not pc.any(codes(texts)).as_py():
+    if not has_shape(texts, CODE).any():
         for dtype in LABELS:
             try:
                 texts.cast(dtype)
