@@ -237,7 +237,11 @@ def test_no_rows_have_no_features() -> None:
 @pytest.mark.parametrize(
     ("seen", "given", "match"),
     [
-        ([1.0], ["x"], r"text \(string\) in column 'a', where .* trained with numbers; convert"),
+        (
+            [1.0],
+            ["x"],
+            "'a' has texts such as 'x' in row 1, .* trained with numbers .*; write",
+        ),
         (["x"], [1], r"numbers \(int64\) in column 'a', where .* trained with text; convert"),
         (["x"], DATES[:1], r"times \(date32\[day\]\) in column 'a', .* with text; convert"),
         (DATES[:1], [0.0], r"numbers \(double\) in column 'a', .* trained with times; convert"),

@@ -3,6 +3,7 @@
 import bz2
 import gzip
 import json
+import pathlib
 
 import numpy as np
 import pandas as pd
@@ -17,7 +18,8 @@ from sources import REAL, TABLE, X, Y, assert_same, model
 
 from sepgp import InvalidData
 from sepgp.data import open_rows
-from sepgp.data.rows import lines
+from sepgp.data.rows import arrow, lines
+from sepgp.data.summary import Summary
 
 
 @pytest.fixture(autouse=True)
@@ -153,7 +155,7 @@ def test_latin_1_is_read_with_a_warning(place) -> None:
     words = ["plain"] * 60
     words[place] = "café"
     TABLE.assign(word=words).to_csv("rows.csv", index=False, encoding="latin-1")
-    match = r"rows.csv is not in UTF-8 and is read as Latin-1 \(cp1252\); if"
+    match = "rows.csv is read as Latin-1, since it is not in UTF-8"
     with pytest.warns(UserWarning, match=match) as caught:
         fitted = model().fit("rows.csv", target="late")
     assert_one_sentence(str(caught[0].message))
@@ -195,4 +197,72 @@ def test_numbers_and_text_in_one_column_of_pandas() -> None:
     with pytest.warns(UserWarning, match=r"is read as numbers, .* such as 'large' in row 57; they"):
         fitted = model().fit(mixed, target="late")
     assert dict(fitted.encoding_.kinds)["size"] == "number"
-    assert np.isfinite(fitted.predict_proba(mixed)).all()
+    with pytest.warns(UserWarning, match=r"'size' has values that are no numbers, such as 'large'"):
+        assert np.isfinite(fitted.predict_proba(mixed)).all()
+
+
+def test_numbers_beside_texts_with_decimal_commas_in_pandas() -> None:
+    values = pd.Series([1, "2,5", 3.25, *["4,75", 5.5] * 20, "x"], dtype=object)
+    encoding, _ = Summary.of(arrow(pd.DataFrame({"a": values})), np.ones(44)).encoding()
+    found = encoding.values(arrow(pd.DataFrame({"a": values})))["a"].to_numpy()
+    assert_array_equal(found, [1, 2.5, 3.25, *[4.75, 5.5] * 20, np.nan])
+
+
+# --- lines that are no rows ---------------------------------------------------------------------
+
+
+def test_a_title_above_the_header_is_left_out() -> None:
+    lines = [f"{i};{i % 7};{'ja' if i % 2 else 'nein'}" for i in range(60)]
+    title = ["Umsatz, Kunden, und mehr", "Stand: 31.12.2021", "", "nr;size;late"]
+    pathlib.Path("rows.csv").write_text("\n".join(title + lines) + "\n")
+    match = "rows.csv has its header in line 4; .* such as 'Umsatz, Kunden, und mehr'"
+    with pytest.warns(UserWarning, match=match) as caught:
+        rows = open_rows("rows.csv", "late")
+    assert_one_sentence(str(caught[0].message))
+    assert rows.schema.names == ["nr", "size"]
+    assert sum(len(block) for block in rows.blocks()) == 60
+
+
+def test_a_total_below_the_rows_is_named() -> None:
+    lines = ["nr,size,late", *(f"{i},{i % 7},{i % 2}" for i in range(60))]
+    pathlib.Path("rows.csv").write_text("\n".join([*lines, "60 rows in all"]) + "\n")
+    match = r"rows.csv has 1 values in line 62 \('60 rows in all'\), where .* 3 columns; correct"
+    with pytest.raises(InvalidData, match=match) as caught:
+        open_rows("rows.csv", "late")
+    assert_one_sentence(str(caught.value))
+    pathlib.Path("rows.csv").write_text("\n".join([*lines, "Total,180,"]) + "\n")
+    with pytest.raises(InvalidData, match=r"no label in 1 rows, such as that with 'Total' in 'nr'"):
+        list(open_rows("rows.csv", "late").blocks())
+    (block,) = open_rows("rows.csv", "late", drop_unlabelled=True).blocks()
+    assert len(block) == 60
+
+
+def test_tabs_in_a_file_of_text() -> None:
+    text = "nr\tsize\tlate\n" + "".join(f"{i}\t{i % 7}\t{i % 2}\n" for i in range(60))
+    pathlib.Path("rows.txt").write_text(text)
+    assert open_rows("rows.txt", "late").schema.names == ["nr", "size"]
+    pathlib.Path("rows.xlsx").write_text("")
+    with pytest.raises(InvalidData, match=r"rows.xlsx is a spreadsheet; save it as CSV"):
+        open_rows("rows.xlsx", "late")
+
+
+# --- weights ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", ["{:.2f}", "{:.1f} €", "{:,.1f}"])
+@pytest.mark.parametrize("comma", [False, True])
+def test_weights_are_read_as_features_are(form, comma) -> None:
+    weights = 1 + 997 * np.arange(60) / 4
+    texts = [form.format(w) for w in weights]
+    if comma:
+        texts = [t.translate(str.maketrans(".,", ",.")) for t in texts]
+    TABLE.assign(w=texts).to_csv("rows.csv", index=False)
+    (block,) = open_rows("rows.csv", "late", weight="w").blocks()
+    assert_allclose(block.weight, weights, atol=0.051)
+
+
+def test_weights_that_may_be_read_in_two_ways_are_refused() -> None:
+    TABLE.assign(w="1,234").to_csv("rows.csv", index=False)
+    match = "column 'w' has the weight '1,234', which may be read in two ways; write"
+    with pytest.raises(InvalidData, match=match):
+        list(open_rows("rows.csv", "late", weight="w").blocks())

@@ -16,6 +16,7 @@ from quick import assert_one_sentence, quick
 from sklearn.metrics import roc_auc_score
 
 from sepgp import InvalidData, InvalidParameter
+from sepgp.data import checks
 from sepgp.data.encoding import Text
 from sepgp.data.rows import arrow
 from sepgp.data.summary import Summary
@@ -135,7 +136,8 @@ def test_how_to_read_a_column_can_be_chosen(tmp_path) -> None:
     [
         ("x", "--read=x names no kind; write it as COLUMN=number"),
         ("x=colour", "is no way to read a column; choose one of number, text, date, drop"),
-        ("z=number", "names 'z', which is no column; correct it"),
+        ("z=number", "--read names 'z', which is no column; correct it"),
+        ("wird=number", "--read names 'wird', which is no column; name 'word' or another"),
         ("word=number", "Column 'word' has no number, but texts such as 'red'"),
         ("word=date", "Column 'word' has no date, but texts such as 'red'"),
     ],
@@ -350,13 +352,69 @@ def test_most_texts_that_are_no_numbers_are_refused_where_some_were_missing() ->
     rows = Messy(holes="stray words").frame(300, 0, holes=True)
     fitted = fit(Messy(holes="stray words"))
     assert fitted.encoding_.encoders[0].missing
-    assert np.isfinite(fitted.predict_proba(rows[:1].assign(size="unknown"))).all()
-    with pytest.raises(InvalidData, match=r"text .* in column 'size', where the model"):
+    with pytest.warns(UserWarning, match="'size' has values that are no numbers, such as"):
+        assert np.isfinite(fitted.predict_proba(rows[:1].assign(size="unknown"))).all()
+    match = r"'size' has texts such as '.*,.*' in row 1, .* with numbers with decimal points; write"
+    with pytest.raises(InvalidData, match=match):
         fitted.predict_proba(rows.assign(size=rows["size"].str.replace(".", ",")))
 
 
 def test_text_where_the_model_has_numbers_is_refused_not_ignored() -> None:
     fitted = fit(Messy())
     rows = Messy().frame(50, 1, holes=False).assign(size="large")
-    with pytest.raises(InvalidData, match=r"text .* in column 'size', where the model"):
+    with pytest.raises(InvalidData, match=r"'size' has texts such as 'large' in row 1, where the"):
         fitted.predict_proba(rows)
+
+
+def test_new_rows_that_the_model_cannot_read_bring_one_warning(tmp_path) -> None:
+    model, path = tmp_path / "m.sepgp", tmp_path / "new.csv"
+    fit(Messy()).save(model)
+    rows = Messy().frame(400, 1, holes=False)
+    rows.loc[[7, 30], "size"] = "large"
+    rows.loc[[9, 40, 50], "place"] = "Mars"
+    rows.to_csv(path, index=False)
+    said = (
+        "Warning: Column 'place' has values that are new to the model, such as 'Mars' in row 10 "
+        "(3 in all), which count as another text; there are more in 'size'."
+    )
+    for command in ("predict", "evaluate", "report", "update"):
+        out = () if command == "evaluate" else ("--out", tmp_path / "out")
+        ending = {"predict": ".csv", "report": ".html", "update": ".sepgp"}.get(command)
+        out = (out[0], f"{out[1]}{ending}") if out else ()
+        done = run(command, model, path, *out)
+        assert done.returncode == 0, done.stderr
+        assert [line for line in done.stderr.splitlines() if "Warning" in line] == [said]
+        assert_one_sentence(said)
+    with pytest.warns(UserWarning, match="new to the model") as caught:
+        list(fit(Messy()).predict_proba(rows.drop(columns="bought")))
+    assert [str(w.message) for w in caught] == [said.removeprefix("Warning: ")]
+
+
+def test_new_rows_with_another_decimal_sign_are_refused_with_an_example(tmp_path) -> None:
+    model, path = tmp_path / "m.sepgp", tmp_path / "new.csv"
+    fit(Messy()).save(model)
+    rows = Messy().frame(50, 1, holes=False)
+    rows.assign(size=rows["size"].str.replace(".", ",")).to_csv(path, index=False)
+    done = run("predict", model, path, "--out", tmp_path / "p.csv")
+    assert_one_line(done, "where the model was trained with numbers with decimal points; write")
+    assert " in row 1, " in done.stderr
+
+
+@pytest.mark.parametrize("n", [80, 3000])
+def test_a_quantity_as_target_brings_a_warning(n) -> None:
+    random = np.random.default_rng(0)
+    ages = random.integers(18, 30 if n == 80 else 61, n)
+    with pytest.warns(UserWarning, match=r"y has \d\d whole numbers as classes, from 18 to"):
+        checks.several_classes(np.unique(ages), n_rows=n)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        checks.several_classes(np.arange(10), n_rows=20)
+        checks.several_classes(np.arange(26), n_rows=2000)
+
+
+def test_the_row_names_of_pandas_and_r_are_left_out() -> None:
+    numbers = [str(i) for i in range(60)]
+    table = pa.table({"": numbers, "Unnamed: 0": numbers, "x": numbers})
+    encoding, _ = Summary.of(table, np.ones(60)).encoding()
+    assert encoding.columns == ("x",)
+    assert [name for name, _ in encoding.left_out] == ["", "Unnamed: 0"]

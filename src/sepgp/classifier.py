@@ -260,27 +260,27 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         For two classes `predict_proba` is Φ(mean/√(1 + variance)); a variance near the kernel's
         amplitude says that the model knows nothing there. Cost O(m² + md) per row.
         """
-        return self._fitted().latent(X)
+        return self._model_for(X).latent(X)
 
     def decision_function(self, X: Any) -> Any:
         """For two classes z = mean/√(1 + variance) of f, shape (n,): P(classes_[1]) = Φ(z).
 
         For C > 2 the logarithms of the probabilities, shape (n, C).
         """
-        model = self._fitted()
+        model = self._model_for(X)
         return model.predict(X, model.likelihood.decision)
 
     def predict_proba(self, X: Any) -> Any:
         """Probabilities of the classes at the rows X, shape (n, C), columns as `classes_`."""
-        return self._fitted().probabilities(X)
+        return self._model_for(X).probabilities(X)
 
     def predict_log_proba(self, X: Any) -> Any:
         """Logarithms of `predict_proba`, shape (n, C), exact for probabilities near 0 too."""
-        return self._fitted().log_probabilities(X)
+        return self._model_for(X).log_probabilities(X)
 
     def predict(self, X: Any) -> Any:
         """The most probable class of each of the rows X, shape (n,)."""
-        return self._fitted().labels(X)
+        return self._model_for(X).labels(X)
 
     def score(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, target: str | None = None
@@ -299,6 +299,12 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         parameters = self.get_params(deep=False)
         kept = {name: value for name, value in parameters.items() if name not in OF_A_RUN}
         files.save(self.model_, kept, path, about_if_quick(self.model_))
+
+    def _model_for(self, X: Any) -> Model:
+        """The fitted model, after a warning of values of X that it cannot use as they are."""
+        model = self._fitted()
+        model.schema.warn_of_strange(X)
+        return model
 
     def _fitted(self) -> Model:
         check_is_fitted(self)

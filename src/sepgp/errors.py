@@ -1,5 +1,8 @@
 """The errors a user can cause, each raised with one sentence that names the remedy."""
 
+import difflib
+from collections.abc import Sequence
+
 
 class InvalidParameter(ValueError):
     """A parameter has a value that cannot be used."""
@@ -24,6 +27,13 @@ class ClusterLost(ConnectionError):
     """Where the training had come to."""
     model: object = None
     """The model that it had come to."""
+
+
+def nearest(name: str, names: Sequence[str]) -> str | None:
+    """Which of some names a misspelt one stands for, if it is near enough to any."""
+    by_case = {known.lower(): known for known in names}
+    found = difflib.get_close_matches(name.lower(), by_case, 1)
+    return by_case[found[0]] if found else None
 
 
 def brief(text: str) -> str:

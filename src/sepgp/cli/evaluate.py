@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sepgp.cli.options import Model, Rows, Target, Weight, label_column, load_model, readable
+from sepgp.cli.options import (
+    Model,
+    Rows,
+    Target,
+    Unlabelled,
+    Weight,
+    label_column,
+    load_model,
+    readable,
+)
 
 if TYPE_CHECKING:
     from sepgp.evaluation.metrics import Estimate
@@ -29,6 +38,7 @@ def evaluate(
     data: Rows,
     target: Target = None,
     weight: Weight = None,
+    drop_unlabelled: Unlabelled = False,
     json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
 ) -> None:
     """Say how good the probabilities are, with 95 % bootstrap intervals.
@@ -42,11 +52,13 @@ def evaluate(
     sepgp evaluate loans.sepgp new-loans.csv --json | jq .nll.value
     """
     from sepgp.data.rows import open_rows
+    from sepgp.data.watched import WatchedRows
 
     with readable(data) as path:
         fitted = load_model(model).model_
-        rows = open_rows(path, label_column(fitted, target), fitted.schema.names, weight)
-        show(fitted, rows, json, quiet=False)
+        names = fitted.schema.names
+        rows = open_rows(path, label_column(fitted, target), names, weight, drop_unlabelled)
+        show(fitted, WatchedRows(rows, fitted.schema.encoding), json, quiet=False)
 
 
 def show(
@@ -87,7 +99,7 @@ def show(
         typer.echo(f"{len(y):,} {kind} of {rows.name}{about}{weighted}:")
     Console().print(table)
     chance = chance_of_calibration_error(p[:, 1] if n_classes == 2 else p.max(1), weight)
-    typer.echo(f"ECE is never 0: right probabilities would have {chance:.4f} here, by chance.")
+    typer.echo(f"Right probabilities would have an ECE of {chance:.4f} here, by chance.")
     if 1 < n_present < n_classes:
         typer.echo(f"AUC is over the {n_present} of {n_classes} classes that the rows have.")
 

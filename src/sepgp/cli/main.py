@@ -20,7 +20,7 @@ OPTIONS = {
     "batch_size": "--batch-size", "checkpoint": "--checkpoint", "columns": "--columns",
     "forgetting": "--forgetting", "kernel": "--kernel", "max_iter": "--steps",
     "method": "--method", "n_inducing": "--inducing", "pos_label": "--positive",
-    "random_state": "--seed",
+    "random_state": "--seed", "read": "--read",
     "sample_weight": "--weight", "target": "--target", "time_budget": "--time-budget",
     "validation_fraction": "--validation",
 }  # fmt: skip
@@ -60,9 +60,12 @@ app.add_typer(reproduce.app, name="reproduce")
 
 def _say(kind: str, said: object) -> None:
     """Print a sentence of the library, in which options stand for the parameters of Python."""
-    python = r"(?:columns=\[\.\.\.\]|read=\{.*?\}|dayfirst=True or False)"
+    python = (
+        r"(?:columns=\[\.\.\.\]|read=\{.*?\}|dayfirst=True or False|open_rows\(\.\.\., \w+=True\))"
+    )
     text = re.sub(rf"{python}, or (--.*?) on the command line", r"\1", str(said))
-    names = re.compile(rf"\b({'|'.join(OPTIONS)})(?==)|^columns(?= contains)")
+    text = re.sub("^X (?=has|contains)", "The data ", text)
+    names = re.compile(rf"\b({'|'.join(OPTIONS)})(?==)|^(?:columns|read)(?= contains| names)")
     text = names.sub(lambda found: OPTIONS[found[0]], text)
     print(f"{kind}: {text}", file=sys.stderr)
 

@@ -18,8 +18,20 @@ if TYPE_CHECKING:
     from sepgp.classifier import GPClassifier
     from sepgp.model import Model as Fitted
 
-TABLES = (".csv", ".tsv", ".parquet", ".pq", ".feather", ".arrow", ".json", ".jsonl", ".gz", ".zst")
-DOCUMENTS = (".html", ".htm", ".pdf", ".txt", ".md", ".xls", ".xlsx", ".ods", ".png", ".zip")
+TABLES = (
+    ".csv",
+    ".tsv",
+    ".txt",
+    ".parquet",
+    ".pq",
+    ".feather",
+    ".arrow",
+    ".json",
+    ".jsonl",
+    ".gz",
+    ".zst",
+)
+DOCUMENTS = (".html", ".htm", ".pdf", ".md", ".xls", ".xlsx", ".ods", ".png", ".zip")
 """Endings of files that are no models."""
 
 Data = Annotated[Path | None, typer.Option(help="Folder with the data sets; else SEPGP_DATA.")]
@@ -52,6 +64,9 @@ Target = Annotated[
 ]
 Weight = Annotated[
     str | None, typer.Option(metavar="COLUMN", help="The rows' weights; all alike if absent.")
+]
+Unlabelled = Annotated[
+    bool, typer.Option("--drop-unlabelled", help="Leave out rows that have no label.")
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but the results.")]
 

@@ -15,6 +15,9 @@ from sepgp.errors import InvalidParameter
 if TYPE_CHECKING:
     from sepgp.model import Model as Fitted
 
+DIGITS = 9
+"""Of numbers in CSV."""
+
 
 def predict(
     model: Model,
@@ -50,7 +53,7 @@ def predict(
                     f"--keep={name} would be a second column of this name; leave it out or rename "
                     "it."
                 )
-        n_rows = _write(_tables(fitted, path, kept), out)
+        n_rows = _write(_tables(fitted, path, kept, _is_parquet(out)), out)
     if out != "-":
         whose = "" if len(fitted.classes) == 2 else "; probability is that of the label"
         typer.echo(f"{out}: {n_rows:,} rows{whose}.", err=True)
@@ -64,12 +67,18 @@ def _columns(model: "Fitted") -> list[str]:
     return [*(f"probability_{label}" for label in labels), "label", "probability", "mean", "sd"]
 
 
-def _tables(model: "Fitted", path: str, keep: list[str]) -> Iterator[Any]:
+def _is_parquet(out: str) -> bool:
+    return out.lower().endswith((".parquet", ".pq"))
+
+
+def _tables(model: "Fitted", path: str, keep: list[str], exact: bool) -> Iterator[Any]:
+    """The predictions for the rows of a path, with all digits if they are to be `exact`."""
     import numpy as np
     import pyarrow as pa
 
     from sepgp.data.rows import open_rows
     from sepgp.data.rows.files import reading
+    from sepgp.data.watched import WatchedRows
 
     names = list(model.schema.names or [])
     if keep and not names:
@@ -87,16 +96,20 @@ def _tables(model: "Fitted", path: str, keep: list[str]) -> Iterator[Any]:
         p = model.likelihood.probabilities(mean, variance)
         if len(model.classes) == 2:
             code = model.likelihood.most_probable(mean, variance)
-            values = [p[:, 1], pa.array(model.classes[code]), mean, np.sqrt(variance)]
+            numbers = [p[:, 1], mean, np.sqrt(variance)]
         else:
             code = p.argmax(1)
             best, f, v = (x[np.arange(len(code)), code] for x in (p, mean, variance))
-            values = [*p.T, pa.array(model.classes[code]), best, f, np.sqrt(v)]
+            numbers = [*p.T, best, f, np.sqrt(v)]
+        values = numbers if exact else [_rounded(part) for part in numbers]
+        labels = pa.array(model.classes[code])
+        values.insert(_columns(model).index("label"), labels)
         with reading(rows.name):
             kept = {name: block.X[name].cast(types[name]) for name in keep}
         return pa.table(kept | dict(zip(_columns(model), values, strict=True)))
 
-    return (predicted(block) for block in rows.blocks())
+    watched = WatchedRows(rows, model.schema.encoding)
+    return (predicted(block) for block in watched.blocks())
 
 
 def _write(tables: Iterator[Any], out: str) -> int:
@@ -108,10 +121,19 @@ def _write(tables: Iterator[Any], out: str) -> int:
 
     first = next(tables)
     n_rows = 0
-    make = pq.ParquetWriter if out.lower().endswith((".parquet", ".pq")) else pa_csv.CSVWriter
+    make = pq.ParquetWriter if _is_parquet(out) else pa_csv.CSVWriter
     place = nullcontext(sys.stdout.buffer) if out == "-" else replacing(out)
     with place as file, make(file, first.schema) as writer:
         for table in chain([first], tables):
             writer.write_table(table)
             n_rows += len(table)
     return n_rows
+
+
+def _rounded(values: Any) -> Any:
+    """Numbers with as many digits as anybody needs, instead of 17."""
+    import numpy as np
+
+    size = np.floor(np.log10(np.clip(np.abs(values), 1e-290, None)))
+    scale = 10.0 ** (DIGITS - 1 - size)
+    return np.round(values * scale) / scale

@@ -1,5 +1,6 @@
 """`sepgp train` and `sepgp update`: learning from files."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -7,12 +8,15 @@ import typer
 
 from sepgp.cli import columns as columns_
 from sepgp.cli import options, signals
-from sepgp.cli.options import Model, Quiet, Rows, Target, Weight, readable
-from sepgp.errors import InvalidParameter
+from sepgp.cli.options import Model, Quiet, Rows, Target, Unlabelled, Weight, readable
+from sepgp.errors import InvalidParameter, nearest
 
 if TYPE_CHECKING:
     from sepgp.classifier import GPClassifier
     from sepgp.model import Model as Fitted
+
+CLASSES = 10
+"""Classes that are listed."""
 
 Out = Annotated[Path, typer.Option(metavar="FILE", help="Where the model goes.")]
 NewOut = Annotated[
@@ -53,6 +57,7 @@ def train(
     dayfirst: columns_.DayFirst = None,
     positive: Positive = None,
     weight: Weight = None,
+    drop_unlabelled: Unlabelled = False,
     method: Annotated[str, typer.Option(help="sep, ep or adf.")] = "sep",
     inducing: Annotated[int, typer.Option(help="Number of inducing points.")] = 200,
     kernel: Kernel = "auto",
@@ -82,7 +87,7 @@ def train(
     options.check_out(out, data)
     reading = {"read": columns_.choices(read), "dayfirst": dayfirst}
     with readable(data) as path:
-        rows = _open(path, target, columns, drop, weight)
+        rows = _open(path, drop, target, columns_.listed(columns), weight, drop_unlabelled)
         model = _classifier(
             method=method,
             n_inducing=inducing,
@@ -116,10 +121,16 @@ def _train(model: "GPClassifier", rows: Any, out: Path, quiet: bool, **reading: 
     from rich.markup import escape
 
     from sepgp.cli.evaluate import show
+    from sepgp.data.rows.counted import CountedRows
     from sepgp.data.split import SplitRows
 
     checkpoint = None if model.checkpoint is None else Path(model.checkpoint)
     going_on = checkpoint is not None and checkpoint.exists()
+    begun: list[bool] = []
+
+    def first_step() -> None:
+        status.stop()
+        begun.append(True)
 
     def too_early() -> None:
         status.stop()
@@ -129,14 +140,18 @@ def _train(model: "GPClassifier", rows: Any, out: Path, quiet: bool, **reading: 
 
     with (
         Console(stderr=True, quiet=quiet).status(f"Reading {escape(rows.name)} ...") as status,
-        signals.stoppable(model, status.stop, too_early) as stopped,
+        signals.stoppable(model, first_step, too_early) as stopped,
     ):
+        rows = CountedRows(rows)
         fitted = model.fit(rows, **reading).model_
     model.save(out)
-    if checkpoint is not None and not stopped:
-        checkpoint.unlink()
+    if not begun:
+        typer.echo(
+            "The run was finished already; more --steps or --time-budget go on with it.", err=True
+        )
     if not quiet:
         typer.echo(_summary(fitted, out), err=True)
+        typer.echo(_classes(options.told(model), rows.counts), err=True)
         Console(stderr=True).print(columns_.table(fitted.schema))
         if stopped:
             typer.echo(_how_to_go_on(fitted, checkpoint), err=True)
@@ -152,6 +167,7 @@ def update(
     model: Model,
     data: Rows,
     target: Target = None,
+    drop_unlabelled: Unlabelled = False,
     out: NewOut = None,
     forgetting: Forgetting = 1.0,
     quiet: Quiet = False,
@@ -167,9 +183,12 @@ def update(
         options.check_out(out, data)
     with readable(data) as path:
         fitted = options.load_model(model)
+        from sepgp.data.rows import open_rows
+
+        labels, names = options.label_column(fitted.model_, target), fitted.model_.schema.names
+        rows = open_rows(path, labels, names, drop_unlabelled=drop_unlabelled)
         before = fitted.model_.n_seen
-        fitted.set_params(forgetting=forgetting, random_state=0)
-        fitted.partial_fit(path, target=options.label_column(fitted.model_, target))
+        fitted.set_params(forgetting=forgetting, random_state=0).partial_fit(rows)
     fitted.save(out or model)
     if not quiet:
         now = fitted.model_.n_seen
@@ -186,6 +205,16 @@ def _summary(model: "Fitted", out: Path) -> str:
     )
 
 
+def _classes(model: "Fitted", counts: Mapping[Any, int]) -> str:
+    """The classes, how many rows each has, and which one's probability is told."""
+    labels = [label for label in model.classes.tolist() if label in counts]
+    shown = ", ".join(f"{label} ({counts[label]:,})" for label in sorted(labels[:CLASSES]))
+    if len(labels) > CLASSES:
+        shown += f" and {len(labels) - CLASSES:,} more"
+    one = f"; probabilities are those of {model.classes[1]}" if len(model.classes) == 2 else ""
+    return f"Classes (rows): {shown}{one}."
+
+
 def _how_to_go_on(model: "Fitted", checkpoint: Path | None) -> str:
     how = "to go on, add --resume to the same command"
     if checkpoint is None:
@@ -196,7 +225,10 @@ def _how_to_go_on(model: "Fitted", checkpoint: Path | None) -> str:
 def _checkpoint(
     checkpoint: Path | None, out: Path, data: str, method: str, resume: bool
 ) -> Path | None:
-    """The file for progress; refuse to go on from nothing, and to begin where a run was left."""
+    """The file for progress; refuse to go on from nothing, and to begin where a run was left.
+
+    One of a finished run is for those who want to go on with more steps or time.
+    """
     if checkpoint is None and not resume:
         from sepgp.inference.method import METHODS
 
@@ -204,39 +236,43 @@ def _checkpoint(
             return None
     checkpoint = checkpoint or Path(f"{out}.ckpt")
     options.refuse_inputs("--checkpoint", checkpoint, data, out)
-    if checkpoint.exists() == resume:
+    if not checkpoint.exists():
+        if resume:
+            raise InvalidParameter(
+                f"There is no checkpoint {checkpoint} to go on from; leave out --resume to begin "
+                "anew."
+            )
         return checkpoint
-    if resume:
-        raise InvalidParameter(
-            f"There is no checkpoint {checkpoint} to go on from: its run is finished or was never "
-            "begun; leave out --resume to begin anew."
-        )
     from sepgp.training.checkpoint import Checkpoint
 
-    Checkpoint(checkpoint, every=0)  # which refuses a file of another kind
-    raise InvalidParameter(
-        f"{checkpoint} holds a run that was not finished; add --resume to go on with it, or remove "
-        "it to begin anew."
-    )
+    finished = Checkpoint(checkpoint, every=0).finished  # which refuses a file of another kind
+    if not resume and not finished:
+        raise InvalidParameter(
+            f"{checkpoint} holds a run that was not finished; add --resume to go on with it, or "
+            "remove it to begin anew."
+        )
+    if not resume:
+        checkpoint.unlink()
+    return checkpoint
 
 
-def _open(path: str, target: str, columns: str | None, drop: str | None, weight: str | None) -> Any:
+def _open(path: str, drop: str | None, target: str, columns: Any, *others: Any) -> Any:
     """The rows of a path, with the columns that are chosen and without those that are dropped."""
     from sepgp.data.rows import open_rows
 
-    rows = open_rows(path, target, columns_.listed(columns), weight)
+    rows = open_rows(path, target, columns, *others)
     if drop is None:
         return rows
-    return open_rows(path, target, _without(rows, columns_.listed(drop) or []), weight)
+    return open_rows(path, target, _without(rows, drop), *others)
 
 
-def _without(rows: Any, dropped: list[str]) -> list[str]:
-    """The columns that rows are learned from, without some of them."""
+def _without(rows: Any, drop: str) -> list[str]:
+    """The columns that rows are learned from, without those in a list, or one of that name."""
     names = [] if rows.schema is None else rows.schema.names
+    dropped = [drop] if drop in names else columns_.listed(drop) or []
     for name in dropped:
         if name not in names:
-            known = ", ".join(map(repr, names))
-            raise InvalidParameter(
-                f"--drop names {name!r}, which is not among {known}; correct it."
-            )
+            near, known = nearest(name, names), ", ".join(map(repr, names))
+            one = "correct it" if near is None else f"name {near!r} or another"
+            raise InvalidParameter(f"--drop names {name!r}, which is not among {known}; {one}.")
     return [name for name in names if name not in dropped]

@@ -10,12 +10,15 @@ from numpy.typing import NDArray
 
 from sepgp.data.columns.texts import Choices
 from sepgp.data.scaling import Floats
-from sepgp.errors import InvalidData, InvalidParameter
+from sepgp.errors import InvalidData, InvalidParameter, brief
 
 KINDS = ("number", "text", "date", "drop")
 """Ways to read a column."""
 MOST_CLASSES = 1000
 """Each class has a latent function: memory and time grow with their number."""
+MANY_CODES, FEW_CODES = 30, 10
+"""More numbers than the first are seldom codes of classes, and those of fewer rows each than the
+second are not, if there are more than it."""
 
 
 def choices(given: Choices) -> None:
@@ -135,7 +138,8 @@ def labels(values: Any, n_rows: int, what: str = "y") -> NDArray[Any]:
     missing = y != y if y.dtype.kind in "fO" else np.zeros(len(y), bool)
     if y.dtype == object:
         missing = missing | (y == None)  # noqa: E711
-    no_missing_labels(int(np.sum(missing)), what)
+    if missing.any():
+        raise missing_labels(int(np.sum(missing)), what)
     if y.dtype.kind == "f" and np.isinf(y).any():
         raise InvalidData(f"{what} contains infinity (inf); drop the rows that have no label.")
     return y
@@ -151,12 +155,20 @@ def one_type(y: NDArray[Any], what: str = "y") -> NDArray[Any]:
     return y if kinds == ["str"] else np.array(y.tolist())
 
 
-def no_missing_labels(n_missing: int, what: str) -> None:
-    """Refuse rows some of which have no label."""
-    if n_missing:
-        raise InvalidData(
+def missing_labels(
+    n_missing: int, what: str, example: tuple[str, Any] | None = None
+) -> InvalidData:
+    """The complaint about rows without a label, one of which has this value in this column."""
+    if example is None:
+        return InvalidData(
             f"{what} has no label in {n_missing} rows; drop the rows that have no label."
         )
+    column, value = example
+    return InvalidData(
+        f"{what} has no label in {n_missing:,} rows, such as that with {brief(repr(value))} in "
+        f"{column!r}; drop these rows (open_rows(..., drop_unlabelled=True), or --drop-unlabelled "
+        "on the command line)."
+    )
 
 
 def labelled(y: NDArray[Any] | None, what: str) -> NDArray[Any]:
@@ -178,11 +190,13 @@ def distinct(y: NDArray[Any], what: str) -> NDArray[Any]:
         ) from error
 
 
-def several_classes(classes: NDArray[Any], what: str = "y", read: int | None = None) -> None:
+def several_classes(
+    classes: NDArray[Any], what: str = "y", read: int | None = None, n_rows: int | None = None
+) -> None:
     """Refuse fewer distinct labels than two, and more than there is a use for.
 
     `read` is the number of rows that the labels are from if more will come; then there may be
-    fewer than two yet.
+    fewer than two yet. `n_rows` is that of all rows.
     """
     if len(classes) > 2 and classes.dtype.kind == "f" and (classes % 1 != 0).any():
         fraction = classes[classes % 1 != 0][0]
@@ -207,6 +221,21 @@ def several_classes(classes: NDArray[Any], what: str = "y", read: int | None = N
         )
     if read is None:
         _warn_of_alike(classes, what)
+    if n_rows is not None:
+        _warn_of_quantity(classes, what, n_rows)
+
+
+def _warn_of_quantity(classes: NDArray[Any], what: str, n_rows: int) -> None:
+    """Warn of whole numbers as labels that are more than codes of classes usually are."""
+    many = len(classes) > MANY_CODES
+    few_rows = len(classes) > FEW_CODES and n_rows < FEW_CODES * len(classes)
+    if classes.dtype.kind in "iuf" and (many or few_rows):
+        warnings.warn(
+            f"{what} has {len(classes)} whole numbers as classes, from {classes[0]:g} to "
+            f"{classes[-1]:g}; if it is a quantity, cut it into a few classes or use a regressor.",
+            UserWarning,
+            stacklevel=2,
+        )
 
 
 def _warn_of_alike(classes: NDArray[Any], what: str) -> None:

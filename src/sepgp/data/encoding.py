@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from sepgp.data.columns import dates
 from sepgp.data.columns import numbers as number_texts
 from sepgp.data.columns.missing import absent
+from sepgp.data.columns.texts import LEVELS
 from sepgp.data.columns.verdict import left_out
 from sepgp.data.scaling import Floats
-from sepgp.errors import InvalidData
+from sepgp.errors import InvalidData, brief
 
 FEW = 10
 """Texts that may be words where numbers or dates are expected."""
@@ -51,7 +52,7 @@ class Number:
             return pa.array(numbers(column, self.name)[:, 0])
         texts = text(column).combine_chunks()
         found = number_texts.values(texts, self.comma, self.unit)
-        _some_read(self, column, np.isnan(found))
+        refuse_most(self, column, _unread(texts, np.isnan(found)))
         return pa.array(found)
 
     def encode(self, column: pa.ChunkedArray) -> Floats:
@@ -97,7 +98,7 @@ class Time:
                     "trained with none like these; write them as 2021-12-31."
                 )
             found = np.where(np.isnat(found), other, found)
-        _some_read(self, column, np.isnat(found))
+        refuse_most(self, column, _unread(texts, np.isnat(found)))
         return pa.chunked_array([pa.array(found)])
 
     def encode(self, column: pa.ChunkedArray) -> Floats:
@@ -331,16 +332,56 @@ def _indicator(encoder: Encoder) -> tuple[str, ...]:
     return (f"{encoder.name} is missing",) if encoder.missing else ()
 
 
-def _some_read(encoder: Number | Time, column: pa.ChunkedArray, unread: NDArray[np.bool_]) -> None:
+def strange(encoder: Encoder, column: pa.ChunkedArray) -> NDArray[np.bool_]:
+    """Which values of a column the encoder cannot use as they are, shape (b,): see `Watch`."""
+    texts = text(column).combine_chunks() if kind(column.type, encoder.name) == "text" else None
+    if isinstance(encoder, Text):
+        if texts is None or len(encoder.levels) == LEVELS:  # others were in training, too
+            return np.zeros(len(column), bool)
+        values = encoder.values(column).combine_chunks()
+        levels = pa.array(encoder.levels, pa.large_string())
+        return _unread(texts, pc.invert(pc.is_in(values, levels)).to_numpy(zero_copy_only=False))
+    if texts is None:
+        return np.zeros(len(column), bool)
+    if isinstance(encoder, Number):
+        return _unread(texts, np.isnan(number_texts.values(texts, encoder.comma, encoder.unit)))
+    found = dates.parsed(texts, bool(encoder.dayfirst))
+    if encoder.dayfirst is None:
+        found = np.where(np.isnat(found), dates.parsed(texts, True), found)
+    return _unread(texts, np.isnat(found))
+
+
+def refuse_most(
+    encoder: Encoder, column: pa.ChunkedArray, unread: NDArray[np.bool_], begin: int = 0
+) -> None:
     """Refuse texts most of which are not what the column held in training.
 
-    A few, such as a word in the one row that is predicted, are missing, if some were in training.
+    `unread`, shape (b,), is which of them; `begin` is the number of rows before them. A few, such
+    as a word in the one row that is predicted, are missing, if some were in training.
     """
-    present = ~absent(text(column).combine_chunks()).to_numpy(zero_copy_only=False)
-    lost = int(np.sum(unread & present))
-    if 2 * lost > present.sum() and (lost >= FEW or not encoder.missing):
-        which = "time" if isinstance(encoder, Time) else "number"
-        raise other_kind(encoder.name, f"text ({column.type})", which)
+    lost = int(unread.sum())
+    if isinstance(encoder, Text) or not lost or (lost < FEW and encoder.missing):
+        return
+    texts = text(column).combine_chunks()
+    present = ~absent(texts).to_numpy(zero_copy_only=False)
+    if 2 * lost > present.sum():
+        how = "dates" if isinstance(encoder, Time) else "numbers with decimal points"
+        if isinstance(encoder, Number) and encoder.comma:
+            how = "numbers with decimal commas"
+        unit = f" in {encoder.unit}" if isinstance(encoder, Number) and encoder.unit else ""
+        first = int(np.argmax(unread))
+        raise InvalidData(
+            f"Column {encoder.name!r} has texts such as {brief(texts[first].as_py())!r} in row "
+            f"{begin + first + 1:,}, where the model was trained with {how}{unit}; write them so."
+        )
+
+
+def _unread(texts: pa.Array, failed: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Which texts could not be read and are no signs for a missing value."""
+    if not failed.any():
+        return failed
+    found: NDArray[np.bool_] = failed & ~absent(texts).to_numpy(zero_copy_only=False)
+    return found
 
 
 def _filled(values: Floats, fill: tuple[float, ...], missing: bool) -> Floats:

@@ -155,7 +155,7 @@ def block_data(
     partial = classes is not None
     if classes is None:
         classes = checks.distinct(labels, "y")
-        checks.several_classes(classes)
+        checks.several_classes(classes, n_rows=len(labels))
     remedy = "name all classes in the first call of partial_fit"
     codes = checks.class_codes(labels, classes, remedy=remedy)
     weight = _weights(given.sample_weight, len(rows))

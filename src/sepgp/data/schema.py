@@ -16,6 +16,7 @@ from sepgp.data.columns.texts import AS_FOUND, Choices
 from sepgp.data.encoding import Encoding, kind, numbers
 from sepgp.data.rows import Rows, arrow, in_memory, is_table, open_rows
 from sepgp.data.summary import Summary
+from sepgp.data.watched import Watch, WatchedRows
 from sepgp.errors import InvalidData
 
 OWNER = "GPClassifier"
@@ -72,7 +73,18 @@ class Schema:
         The source is opened at once, so that a wrong path is an error of the call.
         """
         rows = source if isinstance(source, Rows) else open_rows(source, columns=self.names)
-        return (self.features(block.X) for block in rows.blocks())
+        watched = WatchedRows(rows, self.encoding)
+        return (self.features(block.X) for block in watched.blocks())
+
+    def warn_of_strange(self, X: Any) -> None:
+        """Warn of values of a table in memory that cannot be used as they are.
+
+        A lazy frame is left alone, since it would be collected once more.
+        """
+        if self.encoding is not None and not hasattr(X, "collect") and is_table(X):
+            watch = Watch(self.encoding)
+            watch.see(arrow(X))
+            watch.warn()
 
     def same(self, other: "Schema") -> bool:
         """Whether rows of the other schema have the same features."""

@@ -78,8 +78,6 @@ class SplitRows(WrappedRows):
     ) -> None:
         super().__init__(rows)
         self._share, self._seed, self._held_out, self._others = share, seed, held_out, others
-        if not held_out:
-            self.name += " without its held-out rows"
 
     def read(self, piece: int, skip: int = 0, size: int = BLOCK) -> Iterator[Block]:
         """Blocks of a piece, without the other rows."""

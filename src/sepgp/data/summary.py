@@ -15,7 +15,10 @@ from sepgp.data.columns.verdict import Note, Verdict, decimal_commas, left_out, 
 from sepgp.data.encoding import Encoder, Encoding, Number, Text, Time
 from sepgp.data.moments import Moments, standardized
 from sepgp.data.scaling import Floats, Scaling
-from sepgp.errors import InvalidData
+from sepgp.errors import InvalidData, nearest
+
+ROW_NAMES = ("", "Unnamed: 0")
+"""What the column is called that pandas and R write in front of all others."""
 
 
 @dataclass(frozen=True)
@@ -89,12 +92,17 @@ class Summary:
         names = [name for name, _ in self.columns]
         for name in choices.read:
             if name not in names:
-                raise InvalidData(f"read names {name!r}, which is no column; correct it.")
+                near = nearest(name, names)
+                one = "correct it" if near is None else f"name {near!r} or another"
+                raise InvalidData(f"read names {name!r}, which is no column; {one}.")
         commas = decimal_commas(part for part in self.parts if isinstance(part, Texts))
         for (name, which), part in zip(self.columns, self.parts, strict=True):
             found = Verdict(which, choices.dayfirst if which == "time" else False)
             if choices.read.get(name) == "drop":
                 dropped.append((name, "by choice"))
+                continue
+            if name in ROW_NAMES and name not in choices.read:
+                dropped.append((name, "names or numbers of rows"))
                 continue
             if isinstance(part, Texts):
                 found = verdict(name, part, choices, commas)

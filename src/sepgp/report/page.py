@@ -16,8 +16,9 @@ from sklearn.utils.validation import check_is_fitted
 from sepgp import __version__
 from sepgp.classifier import GPClassifier
 from sepgp.data.inputs import Given
-from sepgp.data.rows import is_table
+from sepgp.data.rows import Rows, is_table
 from sepgp.data.schema import is_source
+from sepgp.data.watched import WatchedRows
 from sepgp.errors import InvalidParameter
 from sepgp.evaluation.tally import Tally
 from sepgp.evaluation.two_classes import BINS
@@ -66,12 +67,13 @@ def write(
     """
     check_is_fitted(model)
     fitted = model.model_.about(model.pos_label)
-    names = fitted.schema.names if is_source(X) or is_table(X) else None
+    named = (is_source(X) or is_table(X)) and not isinstance(X, Rows)
+    names = fitted.schema.names if named else None
     if names is not None and target in names:
         raise InvalidParameter(
             f"target={target!r} is a column that the model learned from; name that of the labels."
         )
-    source = Given(X, y, sample_weight, target, names).rows()
+    source = WatchedRows(Given(X, y, sample_weight, target, names).rows(), fitted.schema.encoding)
     atomic.check(path)
     text = page(fitted, findings(fitted, source, progress), title)
     with atomic.replacing(path) as temporary:

@@ -108,6 +108,11 @@ class Checkpoint:
         return InvalidData(f"{self._path} is damaged; remove it or name another file.")
 
     @property
+    def finished(self) -> bool:
+        """Whether the run in the file came to its end."""
+        return self._header is not None and bool(self._header.get("finished"))
+
+    @property
     def seed(self) -> int | None:
         """The seed of the run in the file; None if there is no file."""
         return None if self._header is None else int(self._header["seed"])

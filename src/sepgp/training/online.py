@@ -14,6 +14,7 @@ from sepgp.data.inputs import Given, online_block
 from sepgp.data.prepared import ArrayData
 from sepgp.data.scaling import Floats
 from sepgp.data.schema import Schema
+from sepgp.data.watched import WatchedRows
 from sepgp.inference.method import METHODS
 from sepgp.model import Model
 from sepgp.training.fit import Run, engine_of, run_training
@@ -61,9 +62,10 @@ def learn(
         checks.several_classes(known, "classes")
     blocks: Iterable[Given] = [given]
     if not given.in_memory:
+        encoding = None if model is None else model.schema.encoding
         blocks = (
             given._replace(X=b.X, y=b.y, sample_weight=b.weight, target=None, columns=None)
-            for b in given.rows().blocks()
+            for b in WatchedRows(given.rows(), encoding).blocks()
         )
     seed = int(check_random_state(run.random_state).randint(2**31 - 1))
     target = model.target if given.target is None and model is not None else given.target

@@ -27,6 +27,7 @@ def open_rows(
     target: str | None = None,
     columns: Sequence[str] | None = None,
     weight: str | None = None,
+    drop_unlabelled: bool = False,
 ) -> Rows:
     """Rows from whatever holds them.
 
@@ -43,8 +44,10 @@ def open_rows(
         The columns to learn from; all but `target` and `weight` when not given.
     weight : str, optional
         The column that holds the weights of the rows.
+    drop_unlabelled : bool
+        Whether rows that have no label in `target` are left out; otherwise they are refused.
     """
-    data, wanted = in_memory(data), Wanted(target, columns, weight)
+    data, wanted = in_memory(data), Wanted(target, columns, weight, drop_unlabelled)
     if isinstance(data, Rows):
         if wanted != Wanted():
             raise InvalidParameter(
@@ -60,7 +63,7 @@ def open_rows(
             return ParquetRows(files, wanted, keys_above(path))
         return READERS[form](files, wanted)
     if is_table(data):
-        return TableRows(data, *wanted)
+        return TableRows(data, target, columns, weight, drop_unlabelled=drop_unlabelled)
     if callable(data):
         return CallableRows(data, wanted)
     if isinstance(data, Iterator):

@@ -11,9 +11,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sepgp.data import checks
+from sepgp.data.columns.numbers import parsed
 from sepgp.data.encoding import decoded
 from sepgp.data.scaling import Floats
-from sepgp.errors import InvalidData, InvalidParameter
+from sepgp.errors import InvalidData, InvalidParameter, nearest
 
 BLOCK = 65_536
 """Rows that are read at a time, unless told otherwise."""
@@ -113,7 +114,7 @@ class WrappedRows(Rows):
 
     def __init__(self, rows: Rows) -> None:
         self._rows, self.name, self.schema = rows, rows.name, rows.schema
-        self.n_pieces, self.splittable = rows.n_pieces, rows.splittable
+        self.n_pieces, self.splittable, self.target = rows.n_pieces, rows.splittable, rows.target
 
 
 class RowsInMemory(Rows):
@@ -141,6 +142,8 @@ class Columns(NamedTuple):
     features: tuple[str, ...]
     target: str | None
     weight: str | None
+    drop_unlabelled: bool = False
+    """Whether rows without a label are left out, or refused."""
 
     @property
     def all(self) -> list[str]:
@@ -150,17 +153,28 @@ class Columns(NamedTuple):
 
     def block(self, table: pa.Table, name: str) -> Block:
         """The rows of a table that has these columns."""
-        y, weight = None, np.ones(len(table))
+        y = None
         if self.target is not None:
+            table = self._labelled(table, f"{name} in column {self.target!r}")
             y = _labels(table[self.target], f"{name} in column {self.target!r}")
+        weight = np.ones(len(table))
         if self.weight is not None:
-            values: Any = table[self.weight]
-            try:
-                values = values.cast(pa.float64(), safe=False)
-            except pa.ArrowException:
-                values = values.to_pylist()
-            weight = checks.weights(values, len(table), f"{name} in column {self.weight!r}")
+            what = f"{name} in column {self.weight!r}"
+            weight = checks.weights(_weights(table[self.weight], what), len(table), what)
         return Block(table.select(self.features), y, weight)
+
+    def _labelled(self, table: pa.Table, what: str) -> pa.Table:
+        """The rows that have a label."""
+        labels = decoded(table[self.target])
+        if pa.types.is_floating(labels.type):
+            missing = pc.is_null(labels, nan_is_null=True)
+        else:
+            missing = pc.is_null(labels)
+        n_missing = pc.sum(missing).as_py() or 0
+        if n_missing and not self.drop_unlabelled:
+            first = table.filter(missing)[self.features[0]][0].as_py()
+            raise checks.missing_labels(n_missing, what, (self.features[0], first))
+        return table.filter(pc.invert(missing)) if n_missing else table
 
 
 class Wanted(NamedTuple):
@@ -169,10 +183,11 @@ class Wanted(NamedTuple):
     target: str | None = None
     columns: Sequence[str] | None = None
     weight: str | None = None
+    drop_unlabelled: bool = False
 
     def among(self, names: Sequence[str], name: str) -> Columns:
         """The columns to read from a table that has columns of these names."""
-        target, columns, weight = self
+        target, columns, weight, drop_unlabelled = self
         checks.unique_names(names, name)
         if isinstance(columns, str):
             raise InvalidParameter(f"columns={columns!r} is text; give a list of column names.")
@@ -183,23 +198,42 @@ class Wanted(NamedTuple):
         for column in (*features, target, weight):
             if column is not None and column not in names:
                 known = ", ".join(map(repr, names[:8])) + " or another" * (len(names) > 8)
-                raise InvalidData(
-                    f"{name} has no column {column!r}; add it, or name one that it has ({known})."
-                )
+                near = nearest(column, names)
+                one = "add it, or name one" if near is None else f"name {near!r} or another"
+                raise InvalidData(f"{name} has no column {column!r}; {one} that it has ({known}).")
         if not features:
             raise InvalidData(f"{name} has no column to learn from besides the target; add some.")
         if target in features:
             raise InvalidParameter(f"columns contains the target {target!r}; leave it out.")
-        return Columns(features, target, weight)
+        return Columns(features, target, weight, drop_unlabelled)
 
 
 def _labels(column: pa.ChunkedArray, what: str) -> NDArray[Any]:
     """A column of labels as an array of shape (b,)."""
     column = decoded(column)
-    checks.no_missing_labels(column.null_count, what)
     if any(f(column.type) for f in (pa.types.is_string, pa.types.is_large_string)):
         # Every text once, as an object that all its rows share.
         coded = pc.dictionary_encode(column).combine_chunks()
         levels = np.array(coded.dictionary.to_pylist(), dtype=object)
         return np.asarray(levels[coded.indices.to_numpy()] if len(levels) else levels)
     return checks.labels(column.to_numpy(), len(column), what)
+
+
+def _weights(column: pa.ChunkedArray, what: str) -> Any:
+    """A column of weights as numbers, read as a column of features would be."""
+    column = decoded(column)
+    if not any(f(column.type) for f in (pa.types.is_string, pa.types.is_large_string)):
+        try:
+            return column.cast(pa.float64(), safe=False)
+        except pa.ArrowException:
+            return column.to_pylist()
+    texts = column.cast(pa.large_string()).combine_chunks()
+    points, commas = (parsed(texts, comma).values for comma in (False, True))
+    lost = [int(np.isnan(values).sum()) for values in (points, commas)]
+    values = points if lost[0] <= lost[1] else commas
+    unclear = (points != commas) if lost[0] == lost[1] else np.isnan(values)
+    if unclear.any():
+        example = texts[int(np.argmax(unclear))].as_py()
+        may = "which is no number" if np.isnan(values).any() else "which may be read in two ways"
+        raise InvalidData(f"{what} has the weight {example!r}, {may}; write all weights as 1234.5.")
+    return values

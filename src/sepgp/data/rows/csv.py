@@ -1,6 +1,9 @@
 """Rows in CSV files."""
 
+import codecs
 import csv
+import re
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import BinaryIO
 
@@ -12,9 +15,12 @@ from sepgp.data.columns.numbers import CODE, has_shape
 from sepgp.data.rows.base import Wanted
 from sepgp.data.rows.files import reading, same_columns
 from sepgp.data.rows.lines import LineRows, Piece, record
+from sepgp.errors import InvalidData, brief
 
 LABELS = (pa.int64(), pa.float64(), pa.bool_(), pa.date32(), pa.timestamp("s"), pa.timestamp("ns"))
 """Types that labels may have; else they are text."""
+LOOKED_AT = 20
+"""Records at the beginning of a file that are looked at to find the header."""
 
 
 class CSVRows(LineRows):
@@ -49,13 +55,26 @@ class CSVRows(LineRows):
         return {name: _natural(pa.concat_tables(some)[name]) for name in names}
 
     def _header(self, path: str, file: BinaryIO) -> None:
-        header = record(file.readline(), file).decode("utf-8-sig")
-        if header.lower().startswith("sep="):  # as Excel writes it
-            header = record(file.readline(), file).decode()
-        delimiter = max(",;\t|", key=header.count)
-        names = next(csv.reader(header.splitlines(keepends=True), delimiter=delimiter), [])
-        self._headers[path] = [name.strip() for name in names]
-        self._delimiters[path] = delimiter
+        """Find the header, which may come after a title: as wide as most records behind it."""
+        file.seek(len(codecs.BOM_UTF8) if file.read(3) == codecs.BOM_UTF8 else 0)
+        records: list[str] = []
+        ends = []
+        while len(records) < LOOKED_AT and (content := record(file.readline(), file)):
+            records.append(content.decode())
+            ends.append(file.tell())
+        first = int(bool(records) and records[0].lower().startswith("sep="))  # as Excel writes it
+        places = (i for i in range(first, len(records)) if _heads(records[i:]))
+        header = next(places, min(first, len(records) - 1))
+        if header > first:
+            warnings.warn(
+                f"{path} has its header in line {header + 1}; the lines above it are left out, "
+                f"such as {brief(records[first])!r}.",
+                stacklevel=2,
+            )
+        text = records[header] if records else ""
+        self._delimiters[path] = _delimiter(text)
+        self._headers[path] = [name.strip() for name in _fields(text, _delimiter(text))]
+        file.seek(ends[header] if records else 0)
 
     def _table(self, piece: Piece) -> pa.Table:
         return self._parse(piece, self._types)
@@ -72,7 +91,45 @@ class CSVRows(LineRows):
             column_types=types, strings_can_be_null=True, include_columns=list(types)
         )
         convert.null_values = [*convert.null_values, *SIGNS, "None"]
-        return pa_csv.read_csv(pa.BufferReader(content), read, parse, convert)
+        try:
+            return pa_csv.read_csv(pa.BufferReader(content), read, parse, convert)
+        except pa.ArrowInvalid as error:
+            raise _other_width(piece, error) or error from error
+
+
+def _delimiter(header: str) -> str:
+    return max(",;\t|", key=header.count)
+
+
+def _fields(text: str, delimiter: str) -> list[str]:
+    """The values of a record."""
+    return next(csv.reader(text.splitlines(keepends=True), delimiter=delimiter), [])
+
+
+def _heads(records: list[str]) -> bool:
+    """Whether the first of some records has several names, and most of the others as many values.
+
+    A header alone is one, too.
+    """
+    delimiter = _delimiter(records[0])
+    widths = [len(_fields(text, delimiter)) for text in records if text.strip()]
+    same = sum(width == widths[0] for width in widths[1:]) if widths else 0
+    return len(widths) > 0 and widths[0] > 1 and 2 * same >= len(widths) - 1
+
+
+def _other_width(piece: Piece, error: pa.ArrowInvalid) -> InvalidData | None:
+    """What to say of a line that has more or fewer values than the header."""
+    found = re.search(r"(?:Row #(\d+): )?Expected (\d+) columns, got (\d+): ?(.*)", str(error))
+    if found is None:
+        return None
+    row, expected, got, line = found.groups()
+    where = ""
+    if row is not None:
+        where = f" in line {piece.lines_before() + int(row):,}"
+    return InvalidData(
+        f"{piece.path} has {got} values{where} ({brief(line)!r}), where its header has {expected} "
+        "columns; correct the line, or remove it if it is a title or a total."
+    )
 
 
 def _natural(texts: pa.ChunkedArray) -> pa.DataType:

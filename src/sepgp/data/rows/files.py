@@ -17,11 +17,14 @@ from sepgp.errors import InvalidData, reason
 COMPRESSED = (".gz", ".zst", ".bz2")
 FORMATS = {
     "Parquet": (".parquet", ".pq"),
-    "CSV": (".csv", ".tsv"),
+    "CSV": (".csv", ".tsv", ".txt"),
     "Feather": (".feather", ".arrow"),
     "JSON lines": (".jsonl", ".ndjson"),
 }
 """Endings of files that are read. Those of text may be followed by one of a compression."""
+SHEETS = (".xlsx", ".xls", ".xlsm", ".ods", ".numbers")
+NOTES = (".txt", ".txt.gz", ".txt.zst", ".txt.bz2")
+"""Endings of files that are read if they are named, but may be about other files of a folder."""
 READ = ", ".join(f"{name} ({', '.join(endings)})" for name, endings in FORMATS.items())
 NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
 """The value in the name of a folder whose rows have none."""
@@ -49,12 +52,13 @@ def _inside(folder: str) -> list[str]:
         for p in inside
         if not any(part.startswith((".", "_")) for part in p.relative_to(folder).parts)
     ]
+    tables = [p for p in visible if not p.lower().endswith(NOTES)]
     for name in FORMATS:
-        if files := [p for p in visible if format_of(p) == name]:
+        if files := [p for p in tables if format_of(p) == name]:
             return files
     raise InvalidData(
         f"The folder {folder!r} has no file that ends in "
-        f"{', '.join(ending for endings in FORMATS.values() for ending in endings)}; "
+        f"{', '.join(e for endings in FORMATS.values() for e in endings if e not in NOTES)}; "
         "name a folder that has some."
     )
 
@@ -77,6 +81,8 @@ def common_format(files: Sequence[str], path: str) -> str:
     found = {format_of(file) for file in files}
     if None in found:
         file = next(file for file in files if format_of(file) is None)
+        if file.lower().endswith(SHEETS):
+            raise InvalidData(f"{file} is a spreadsheet; save it as CSV and give that file.")
         raise InvalidData(
             f"{file} has a name that says no format that is read, which are {READ}, the texts also "
             f"packed ({', '.join(COMPRESSED)}); convert or rename it."

@@ -41,6 +41,14 @@ class Piece(NamedTuple):
             file.seek(self.begin)
             return file.read(self.end - self.begin)
 
+    def lines_before(self) -> int:
+        """How many lines of the file are before the piece."""
+        lines = 0
+        with open(self.place, "rb") as file:
+            while (left := self.begin - file.tell()) > 0:
+                lines += file.read(min(PIECE, left)).count(b"\n")
+        return lines
+
 
 class LineRows(Rows):
     """Rows of files of text; a piece is a run of whole lines.
@@ -101,8 +109,7 @@ class LineRows(Rows):
             self._pieces += self._pieces_of(path, place)
         except UnicodeDecodeError:
             warnings.warn(
-                f"{path} is not in UTF-8 and is read as Latin-1 ({OTHER}); if its texts look "
-                "wrong, convert the file to UTF-8.",
+                f"{path} is read as Latin-1, since it is not in UTF-8.",
                 stacklevel=2,
             )
             self._pieces += self._pieces_of(path, self._in_utf8(place, OTHER))

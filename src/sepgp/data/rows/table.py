@@ -2,13 +2,16 @@
 
 import sys
 from collections.abc import Sequence
+from functools import partial
 from numbers import Number
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from sepgp.data import checks
+from sepgp.data.columns.numbers import parsed
 from sepgp.data.rows.base import Block, RowsInMemory, Wanted
 from sepgp.data.scaling import Floats
 from sepgp.errors import InvalidData, reason
@@ -27,11 +30,13 @@ class TableRows(RowsInMemory):
         columns: Sequence[str] | None = None,
         weight: str | Floats | None = None,
         y: NDArray[Any] | None = None,
+        drop_unlabelled: bool = False,
     ) -> None:
         table = arrow(data)
         super().__init__(len(table))
         self.target = target
-        wanted = Wanted(target, columns, weight if isinstance(weight, str) else None)
+        name = weight if isinstance(weight, str) else None
+        wanted = Wanted(target, columns, name, drop_unlabelled)
         self._columns = wanted.among(table.column_names, self.name)
         self._table = table.select(self._columns.all)
         self._beside = y, None if isinstance(weight, str) else weight
@@ -76,13 +81,27 @@ def arrow(data: Any, name: str = "X") -> pa.Table:
 
 
 def _without_mixtures(data: Any) -> Any:
-    """A table of pandas with text instead of objects where some are text and others numbers."""
+    """A table of pandas with text instead of objects where some are text and others numbers.
+
+    Numbers are written with a decimal comma if the texts have it.
+    """
     for name in data.columns:
         if data[name].dtype == "object":
-            kinds = set(map(type, data[name].dropna()))
+            known = data[name].dropna()
+            kinds = set(map(type, known))
             if str in kinds and len(kinds) > 1 and all(issubclass(k, str | Number) for k in kinds):
-                data = data.assign(**{name: data[name].map(str, na_action="ignore")})
+                texts = pa.array([v for v in known if isinstance(v, str)], pa.large_string())
+                points, commas = (parsed(texts, comma).values for comma in (False, True))
+                point = "," if np.isnan(points).sum() > np.isnan(commas).sum() else "."
+                written = partial(_written, point=point)
+                data = data.assign(**{name: data[name].map(written, na_action="ignore")})
     return data
+
+
+def _written(value: Any, point: str) -> str:
+    if isinstance(value, str):
+        return value
+    return str(int(value) if isinstance(value, bool) else value).replace(".", point)
 
 
 def without_views(table: pa.Table) -> pa.Table:
