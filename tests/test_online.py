@@ -135,9 +135,11 @@ def test_tables_keep_the_encoding_of_the_first_block() -> None:
 
     model = quick().partial_fit(table(50, 0, ["red", "blue"]), target="y")
     first = model.encoding_
-    model.partial_fit(table(50, 1, ["red", "green"]), target="y")
+    with pytest.warns(UserWarning, match="'colour' has values that are new .* 'green'"):
+        model.partial_fit(table(50, 1, ["red", "green"]), target="y")
     assert model.encoding_ == first
-    assert model.predict_proba(table(20, 2, ["green", "grey"])).shape == (20, 2)
+    with pytest.warns(UserWarning, match=r"'colour' has values that are new .* \(20 in all\)"):
+        assert model.predict_proba(table(20, 2, ["green", "grey"])).shape == (20, 2)
 
 
 def test_blocks_after_a_fit_do_not_undo_it() -> None:
