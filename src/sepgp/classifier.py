@@ -55,8 +55,8 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     learn_kernel, learn_inducing : bool
         Whether gradients move the kernel's parameters and the inducing points.
     max_iter, time_budget : int or None, float or None
-        Steps, and wall-clock seconds for training, to which the learning rate fits itself. With
-        neither, 250 steps when every step sees all rows, and 1,000 with minibatches.
+        Steps, and wall-clock seconds for all of `fit`, to which the learning rate fits itself.
+        With neither, 250 steps when every step sees all rows, and 1,000 with minibatches.
     learning_rate : float or None
         Of the optimiser at the start; with "adam" it falls to 0 along a half cosine. None takes
         0.2, and with "sign" 0.01. In minibatches inducing points move at 0.1 or less.

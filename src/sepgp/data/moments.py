@@ -44,24 +44,29 @@ class Moments:
     @classmethod
     def of(cls, values: Floats, weight: Floats) -> Self:
         """Of rows of shape (b, k) with weights of shape (b,); NaN is left out. Cost O(bk)."""
-        absent = np.isnan(values)
-        size = np.abs(values).max(0, where=~absent, initial=0.0)
+        columns = np.array(values.T, np.float64, order="C")  # loops over rows are the inner ones
+        low, high = columns.min(1), columns.max(1)
+        absent = np.isnan(columns) if np.isnan(low).any() else None
+        if absent is not None:
+            low = columns.min(1, where=~absent, initial=np.inf)
+            high = columns.max(1, where=~absent, initial=-np.inf)
+        size = np.maximum(high, -low)
         unit = np.where(size > 0, np.frexp(size)[1], NOTHING)
         unit[(np.abs(unit) <= EXTREME)] = 0
         if unit.any():
-            values = np.ldexp(values, -unit)
-        if not absent.any():
-            total = np.full(values.shape[1], weight.sum())
-            mean = weight @ values / total
-            squares = weight @ np.square(values - mean)
-            return cls(total, mean, squares, values.min(0), values.max(0), 0.0 * total, unit)
-        total = weight @ ~absent
+            columns = np.ldexp(columns, -unit[:, None])
+            low, high = np.ldexp(low, -unit), np.ldexp(high, -unit)
+        total, missing = np.full(len(columns), weight.sum()), np.zeros(len(columns))
+        if absent is not None:
+            total, missing = ~absent @ weight, absent @ weight
+            columns[absent] = 0.0
         with np.errstate(invalid="ignore"):
-            mean = np.nan_to_num(weight @ np.where(absent, 0.0, values) / total)
-        squares = weight @ np.where(absent, 0.0, np.square(values - mean))
-        low = np.where(absent, np.inf, values).min(0)
-        high = np.where(absent, -np.inf, values).max(0)
-        return cls(total, mean, squares, low, high, weight @ absent, unit)
+            mean = np.nan_to_num(columns @ weight / total)
+        columns -= mean[:, None]
+        if absent is not None:
+            columns[absent] = 0.0
+        squares = np.square(columns, out=columns) @ weight
+        return cls(total, mean, squares, low, high, missing, unit)
 
     def __add__(self, other: Self) -> Self:
         """Of both sets of rows together (Chan, Golub and LeVeque, 1983)."""

@@ -3,6 +3,7 @@
 import copy
 import math
 import os
+import time
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
@@ -60,6 +61,7 @@ def fit(settings: Settings, given: Given, previous: Model | None, run: Run) -> M
 
     A run whose checkpoint is there goes on from it.
     """
+    since = time.perf_counter()
     checkpoint, named, rng, seed = begin(settings, previous, run)
     data = training_data(
         given,
@@ -70,7 +72,7 @@ def fit(settings: Settings, given: Given, previous: Model | None, run: Run) -> M
         batch_size=settings.rows_per_step,
     )
     check_positive(settings.pos_label, data.data.classes)
-    return fit_data(settings, data, rng, seed, previous, run, checkpoint, named)
+    return fit_data(settings, data, rng, seed, previous, run, checkpoint, named, since)
 
 
 def begin(
@@ -112,8 +114,12 @@ def fit_data(
     run: Run,
     checkpoint: Checkpoint | None,
     named: Identity,
+    since: float,
 ) -> Model:
-    """Train on rows that are checked; `named` and the rows identify the run."""
+    """Train on rows that are checked; `named` and the rows identify the run.
+
+    It began when the clock of `time.perf_counter` said `since`.
+    """
     data, held_out, schema, target = given
     if previous is None:
         points = None if checkpoint is None else checkpoint.start
@@ -141,7 +147,7 @@ def fit_data(
         monitor = Monitor(engine.hyper, start.likelihood, measured)
     schedule = Schedule.of(settings, source.batches_per_epoch)
     return run_training(
-        settings, start, engine, schedule, state, source, seed, run, checkpoint, monitor
+        settings, start, engine, schedule, state, source, seed, run, checkpoint, monitor, since
     )
 
 
@@ -162,6 +168,7 @@ def run_training(
     run: Run,
     checkpoint: Checkpoint | None = None,
     monitor: Monitor | None = None,
+    since: float | None = None,
 ) -> Model:
     """Train, and make the model of what came out."""
     callbacks = tuple(run.callbacks or ())
@@ -170,7 +177,9 @@ def run_training(
             line = ProgressLine(schedule, source, state.iteration)
             # Last, so that whoever sees a step can rely on what the others do with it.
             callbacks = (*callbacks, stack.enter_context(closing(line)))
-        last, history = train(engine, schedule, state, source, callbacks, checkpoint, monitor)
+        last, history = train(
+            engine, schedule, state, source, callbacks, checkpoint, monitor, since
+        )
     evidence = _log_evidence(last, history, source.batches_per_epoch)
     n = source.total_weight
     return model_of(settings, start, engine, last, history, n, evidence, seed, checkpoint)

@@ -25,12 +25,15 @@ def train(
     callbacks: tuple[Callback, ...] = (),
     checkpoint: Checkpoint | None = None,
     monitor: Monitor | None = None,
+    since: float | None = None,
 ) -> tuple[TrainingState, list[Record]]:
     """Train until `max_iter`, the time budget, the tolerance, held-out rows or a callback say stop.
 
     The last step holds the hyper-parameters, so that the sites belong to the final kernel. A
     checkpoint is written every so often and at the end; a run that one is left of goes on from it.
     A monitor measures the model every so often and at the end; the best one is in the state.
+    Seconds count from `since`, by `time.perf_counter`, so that a time budget covers what was done
+    before the first step; by default they count from now.
     """
     history: list[Record] = []
     seconds, stop = 0.0, False
@@ -38,7 +41,8 @@ def train(
         state, history, seconds, finished = checkpoint.resume(state)
         if finished:
             return state, history
-    begin, first = time.perf_counter() - seconds, state.iteration - len(history)
+    begin = (time.perf_counter() if since is None else since) - seconds
+    first, measuring = state.iteration - len(history), 0.0
     early, threads = EarlyStop(schedule), Threads(allowed())
     for number, record in enumerate(history, 1):
         early.see(number, record)
@@ -49,7 +53,7 @@ def train(
     with closing(source.batches(state.iteration)) as batches:
         for batch in batches:
             number, per_epoch = state.iteration - first + 1, source.batches_per_epoch
-            planned = schedule.done(number, clock(), seconds_per_step(history))
+            planned = schedule.done(number, clock() + measuring, seconds_per_step(history))
             done = early.done(planned, number)
             finished = done >= 1 or schedule.converged(history, per_epoch, source.total_weight)
             last = stop or finished
@@ -64,9 +68,10 @@ def train(
                 and info.ok
                 and (last or monitor.due(state.iteration, schedule.max_iter))
             ):
+                before = clock()
                 with using(threads.count):
                     best, nll = monitor.measure(state.best, state.iteration, xi, state.sites)
-                state = state._replace(best=best)
+                state, measuring = state._replace(best=best), clock() - before
             rate = 0.0 if last else rate * state.rate
             history.append(_record(state, info, source, clock, rate, nll))
             early.see(number, history[-1])

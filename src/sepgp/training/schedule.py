@@ -53,13 +53,14 @@ class Schedule:
         """The part of the work that is done, up to 1, by whichever limit is nearer.
 
         Of the time budget, that is the part used up by this step, which is the `number`-th and
-        begins now, and one more. So the last step is one after which another would be too late.
+        begins now, one more, and what makes a model of the sites, which takes about as long. So
+        the last step is one after which another would be too late.
         """
         done = 0.0
         if self.max_iter is not None:
             done = number / self.max_iter
         if self.time_budget is not None:
-            done = max(done, (seconds + 2 * per_step) / max(self.time_budget, 1e-9))
+            done = max(done, (seconds + 3 * per_step) / max(self.time_budget, 1e-9))
         return done
 
     def rates(

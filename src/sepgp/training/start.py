@@ -23,6 +23,8 @@ from sepgp.training.settings import Settings
 
 MAX_ROWS = 20_000
 """Rows that inducing points start from; more would cost time and move the points little."""
+ROWS_PER_SECOND = 2_000
+"""Fewer with a short time budget: so many for each of its seconds, but ten for each point."""
 
 
 class Start(NamedTuple):
@@ -71,9 +73,9 @@ def from_rows(
     if points is not None and points.shape[1] == d:
         Z: Floats = points.numpy()
     elif isinstance(settings.inducing, str):
-        some = np.flatnonzero(weight > 0)
-        if len(some) > MAX_ROWS:
-            some = np.sort(rng.choice(some, MAX_ROWS, replace=False))
+        some, most = np.flatnonzero(weight > 0), _most_rows(settings)
+        if len(some) > most:
+            some = np.sort(rng.choice(some, most, replace=False))
         scaled = scaling.apply(rows[some])
         Z = start_points(
             settings.inducing, scaled, codes[some], weight[some], settings.n_inducing, rng
@@ -95,6 +97,14 @@ def from_rows(
         )
     likelihood = for_classes(len(data.classes), settings.power)
     return Start(schema, target, data.classes, scaling, likelihood, kernel, placed)
+
+
+def _most_rows(settings: Settings) -> int:
+    """Rows that inducing points start from, at most."""
+    if settings.time_budget is None:
+        return MAX_ROWS
+    affordable = int(ROWS_PER_SECOND * min(settings.time_budget, MAX_ROWS / ROWS_PER_SECOND))
+    return min(MAX_ROWS, max(affordable, 10 * settings.n_inducing))
 
 
 def inducing_points(given: Any, n_features: int) -> Floats:
