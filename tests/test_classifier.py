@@ -250,3 +250,24 @@ def test_what_is_not_learned_stays(standardize) -> None:
     assert_allclose(model.kernel_.lengthscale.detach(), [0.7, 1.3])
     assert_allclose(model.kernel_.variance.detach(), 2.0)
     assert np.abs(model.inducing_points_ - 5 - X[:7]).max() > 1e-3
+
+
+def test_importance_is_that_of_the_column_that_decides() -> None:
+    X = np.random.default_rng(0).normal(size=(200, 3))
+    table = pd.DataFrame(X, columns=["a", "b", "c"])
+    table["b"] = np.where(X[:, 1] > 0, "up", "down")
+    model = quick().fit(table, table["b"])
+    assert model.feature_importances_.shape == (3,)
+    assert_allclose(model.feature_importances_.sum(), 1.0)
+    assert model.feature_importances_.argmax() == 1
+
+
+def test_fit_is_logged_and_says_nothing_by_itself(caplog, capfd) -> None:
+    X, y = blobs()
+    caplog.set_level("DEBUG", logger="sepgp")
+    quick(max_iter=4, validation_fraction=0.3).fit(X, y)
+    said = [record.getMessage() for record in caplog.records]
+    assert any(line.startswith("fit: 4 steps in") for line in said)
+    assert any("held-out NLL" in line for line in said)
+    assert sum("log evidence" in line for line in said) == 5
+    assert capfd.readouterr() == ("", "")

@@ -67,6 +67,16 @@ def test_a_model_is_described(folder) -> None:
     assert set(["age", "income", "city", "since", "member"]) <= set(done.stdout.split())
 
 
+def test_a_model_is_described_as_json(folder) -> None:
+    told = json.loads(run("info", folder / "m.sepgp", "--json").stdout)
+    model = sepgp.load(folder / "m.sepgp")
+    assert told["classes"] == ["no", "yes"]
+    assert (told["n_inducing"], told["steps"]) == (10, model.n_iter_)
+    assert told["seconds"] == model.history_["seconds"][-1]
+    shares = {column["name"]: column["relevance"] for column in told["columns"]}
+    assert_allclose([shares[name] for name in model.feature_names_in_], model.feature_importances_)
+
+
 def test_predictions_are_those_of_the_library(folder) -> None:
     for name in ("p.parquet", "p.csv"):
         done = run("predict", folder / "m.sepgp", folder / "new.csv", "--out", folder / name)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose
+from sklearn.base import clone
 from sklearn.metrics import log_loss
 
 from sepgp import GPClassifier, InvalidParameter
@@ -82,3 +83,27 @@ def test_two_kernels_learn_a_sum_of_two_functions() -> None:
     assert nll["auto"] < nll["matern32"] - 0.01
     rough, smooth = (term.lengthscale.detach() for term in model.kernel_.terms())
     assert rough[:2].max() < 1 < 5 < min(rough[2:].min(), smooth.min())
+
+
+def test_parameters_are_set_by_their_names() -> None:
+    """So that `GridSearchCV` can search over them."""
+    model = GPClassifier(kernel=RBF() + Matern32(lengthscale=[1.0, 2.0]) * Linear(variance=3.0))
+    names = model.get_params()
+    assert names["kernel__k1__lengthscale"] is None
+    assert_allclose(names["kernel__k2__k1__lengthscale"], [1.0, 2.0])
+    other = clone(model).set_params(kernel__k1__lengthscale=5.0, kernel__k2__k2__variance=0.5)
+    assert_allclose(other.get_params()["kernel__k1__lengthscale"], 5.0)
+    assert_allclose(other.get_params()["kernel__k2__k2__variance"], 0.5)
+    assert model.get_params()["kernel__k1__lengthscale"] is None
+    X = np.random.default_rng(0).normal(size=(50, 2))
+    held = GPClassifier(kernel=RBF(), learn_kernel=False, max_iter=3)
+    held.set_params(kernel__lengthscale=4.0).fit(X, X[:, 0] > 0)
+    assert_allclose(held.kernel_.lengthscale.detach(), [4.0, 4.0])
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("length", 1.0), ("k1__variance", 1.0), ("spread", 0.0), ("variance", -1)]
+)
+def test_a_parameter_that_cannot_be_set_is_refused(name: str, value: float) -> None:
+    with pytest.raises(InvalidParameter):
+        RBF().set_params(**{name: value})

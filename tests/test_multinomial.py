@@ -22,6 +22,7 @@ from helpers import (
 )
 from numpy.testing import assert_allclose, assert_array_equal
 from quick import assert_one_sentence, quick
+from scipy.special import log_ndtr
 from scipy.stats import multivariate_normal
 from sklearn.datasets import load_iris
 
@@ -100,6 +101,17 @@ def test_shared_nodes_and_those_of_one_class_agree(n_classes: int) -> None:
         likelihood.log_probabilities(mean.T, var.T)[np.arange(500), y], log_p, atol=1e-5
     )
     assert log_p.min() < -100
+
+
+def test_probabilities_of_hundreds_of_like_classes_were_off_by_5e_6() -> None:
+    """The largest of many like values has a narrow density, which needs more nodes."""
+    mean = 0.3 * np.random.default_rng(0).normal(size=(5, 500))
+    g = np.linspace(-10, 12, 801)
+    z = (g - mean[:, :, None]) / np.sqrt(NOISE + 1.0)
+    share = np.exp(log_ndtr(z).sum(1, keepdims=True) - log_ndtr(z) - 0.5 * z * z).sum(2)
+    expected = share / share.sum(1, keepdims=True)
+    found = Multinomial(500).probabilities(mean, np.ones_like(mean))
+    assert_allclose(found, expected, rtol=0, atol=1e-7)
 
 
 @pytest.mark.parametrize("n_classes", [3, 10])

@@ -1,6 +1,7 @@
 """Gaussian process classification that scales: EP, SEP and ADF behind a scikit-learn estimator."""
 
 import importlib
+import logging
 from typing import TYPE_CHECKING, Any
 
 from sepgp.errors import InvalidData, InvalidParameter
@@ -10,7 +11,9 @@ if TYPE_CHECKING:
     from sepgp.gp import kernels
 
 __all__ = ["GPClassifier", "InvalidData", "InvalidParameter", "kernels", "load"]
-__version__ = "0.1.0.dev0"
+__version__ = "0.1.0"
+
+logging.getLogger("sepgp").addHandler(logging.NullHandler())
 
 
 def __getattr__(name: str) -> Any:

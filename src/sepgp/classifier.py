@@ -1,10 +1,11 @@
 """`GPClassifier`: the scikit-learn shell around the engine. No mathematics here."""
 
+import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from operator import attrgetter
-from typing import Any, Self
+from typing import Any, Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,8 +13,12 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from sepgp.data.inputs import Given
+from sepgp.data.rows import Rows
+from sepgp.data.scaling import Floats
 from sepgp.errors import InvalidParameter
 from sepgp.evaluation.about import about_if_quick
+from sepgp.evaluation.relevance import relevance
+from sepgp.export import model as export
 from sepgp.files import model as files
 from sepgp.files.content import DAMAGE, damaged
 from sepgp.gp.kernels import Kernel
@@ -22,6 +27,11 @@ from sepgp.training import online
 from sepgp.training.fit import Run, fit
 from sepgp.training.record import Record
 from sepgp.training.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+Stream = str | os.PathLike[str] | Rows | Callable[..., Any] | Iterator[Any]
+"""Rows that are read block by block: predictions of them are an iterator of one per block."""
 
 OF_A_RUN = ("callbacks", "checkpoint", "device", "random_state", "verbose", "warm_start")
 """Parameters that belong to a run and not to its model."""
@@ -70,15 +80,15 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         Weights of the classes, multiplied into `sample_weight`.
     standardize : bool
         Whether features are shifted and scaled to mean 0 and variance 1, and values beyond two
-        standard deviations drawn in; see `sepgp.data.scaling.Scaling`.
+        standard deviations compressed; see `sepgp.data.scaling.Scaling`.
     tol : float or None
         Training stops when log Z_q per row grows by less than this in an epoch and ten steps.
     validation_fraction : float
         The share of the rows, at least 0 and below 1, that `fit` holds out. The model is measured
-        on at most 10,000 of them now and then, and the best one is kept: usually the last.
+        on at most 10,000 of them at intervals, and the best one is kept: usually the last.
     early_stopping : bool
         Whether training ends early, its learning rate falling to 0 all the same, when held-out rows
-        have gained nothing in a fifth of its steps or time, and 50 steps at least.
+        have not improved in a fifth of its steps or time, and 50 steps at least.
     pos_label : label or None
         Of two classes, the one that commands and reports are about; None for the second.
     random_state : int, RandomState instance or None
@@ -214,6 +224,8 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         previous = getattr(self, "model_", None) if self.warm_start else None
         given = Given(X, y, sample_weight, target, columns, read, dayfirst)
         self.model_ = fit(self._settings(), given, previous, self._run())
+        done = self.n_iter_, self.history_["seconds"][-1], self.log_evidence_
+        logger.info("fit: %d steps in %.1f s, log evidence %.6g", *done)
         return self
 
     def partial_fit(
@@ -254,6 +266,12 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     def _run(self) -> Run:
         return Run(**{field.name: getattr(self, field.name) for field in fields(Run)})
 
+    @overload
+    def predict_latent(self, X: Stream) -> Iterator[tuple[Floats, Floats]]: ...
+
+    @overload
+    def predict_latent(self, X: Any) -> tuple[Floats, Floats]: ...
+
     def predict_latent(self, X: Any) -> Any:
         """Mean and variance of f at the rows X: two arrays of shape (n,), or (n, C) for C > 2.
 
@@ -261,6 +279,12 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         amplitude says that the model knows nothing there. Cost O(m² + md) per row.
         """
         return self._model_for(X).latent(X)
+
+    @overload
+    def decision_function(self, X: Stream) -> Iterator[Floats]: ...
+
+    @overload
+    def decision_function(self, X: Any) -> Floats: ...
 
     def decision_function(self, X: Any) -> Any:
         """For two classes z = mean/√(1 + variance) of f, shape (n,): P(classes_[1]) = Φ(z).
@@ -270,13 +294,31 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         model = self._model_for(X)
         return model.predict(X, model.likelihood.decision)
 
+    @overload
+    def predict_proba(self, X: Stream) -> Iterator[Floats]: ...
+
+    @overload
+    def predict_proba(self, X: Any) -> Floats: ...
+
     def predict_proba(self, X: Any) -> Any:
         """Probabilities of the classes at the rows X, shape (n, C), columns as `classes_`."""
         return self._model_for(X).probabilities(X)
 
+    @overload
+    def predict_log_proba(self, X: Stream) -> Iterator[Floats]: ...
+
+    @overload
+    def predict_log_proba(self, X: Any) -> Floats: ...
+
     def predict_log_proba(self, X: Any) -> Any:
         """Logarithms of `predict_proba`, shape (n, C), exact for probabilities near 0 too."""
         return self._model_for(X).log_probabilities(X)
+
+    @overload
+    def predict(self, X: Stream) -> Iterator[NDArray[Any]]: ...
+
+    @overload
+    def predict(self, X: Any) -> NDArray[Any]: ...
 
     def predict(self, X: Any) -> Any:
         """The most probable class of each of the rows X, shape (n,)."""
@@ -300,6 +342,16 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         kept = {name: value for name, value in parameters.items() if name not in OF_A_RUN}
         files.save(self.model_, kept, path, about_if_quick(self.model_))
 
+    def to_onnx(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model as a graph of ONNX, which predicts without torch and sepgp.
+
+        It has one input X, float64 of shape (n, d), or for tables with text or missing values an
+        input of shape (n, 1) per column: float64 with NaN for missing, or text with "" for missing.
+        Its outputs are label, probabilities, and mean and variance of f. Dates and kernels with
+        code of their own are refused. Needs `sepgp[onnx]`.
+        """
+        export.write(self._fitted(), path)
+
     def _model_for(self, X: Any) -> Model:
         """The fitted model, after a warning of values of X that it cannot use as they are."""
         model = self._fitted()
@@ -319,6 +371,17 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     log_evidence_ = property(attrgetter("model_.log_evidence"))
     history_ = property(attrgetter("model_.history"))
     n_iter_ = property(attrgetter("model_.n_iter"))
+
+    @property
+    def feature_importances_(self) -> Floats:
+        """The share of every column of X in how much f depends on them, shape (n_features_in_,).
+
+        Sobol's total effect over the inducing points, see `sepgp.evaluation.relevance`; zeros if f
+        is constant. It is computed anew at every look, in O(m²d) per column.
+        """
+        model = self._fitted()
+        shares = relevance(model)
+        return np.array([shares.get(name, 0.0) for name, _, _ in model.schema.columns])
 
     @property
     def feature_names_in_(self) -> NDArray[Any]:

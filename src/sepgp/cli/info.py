@@ -1,7 +1,8 @@
 """`sepgp info`: what a model file holds."""
 
+import json
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
@@ -9,12 +10,19 @@ from sepgp.cli.columns import WORDS
 from sepgp.cli.options import Model
 
 
-def info(model: Model) -> None:
+def info(
+    model: Model,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON, for programs.")] = False,
+) -> None:
     """Say what a model is, what it was trained on, and which columns matter to it.
 
     \b
     sepgp info loans.sepgp
+    sepgp info loans.sepgp --json
     """
+    if as_json:
+        typer.echo(json.dumps(_described(model), indent=1, ensure_ascii=False))
+        return
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
@@ -49,3 +57,33 @@ def _told(path: Path) -> Any:
     from sepgp.evaluation.about import about
 
     return about(load_model(path).model_)
+
+
+def _described(path: Path) -> dict[str, Any]:
+    """The same facts as numbers, lists and texts."""
+    from sepgp.files.content import DAMAGE, damaged, read_model
+
+    arrays, header = read_model(path)
+    told = _told(path)
+    try:
+        m, d = arrays["Z"].shape
+        return {
+            "sepgp": header["sepgp"],
+            "method": header["parameters"]["method"],
+            "dtype": header["parameters"]["dtype"],
+            "classes": header["classes"],
+            "target": header["target"],
+            "rows": header["n_seen"],
+            "n_inducing": m,
+            "n_features": d,
+            "kernel": told["facts"]["kernel"],
+            "log_evidence": header["log_evidence"],
+            "steps": len(arrays["history"]),
+            "seconds": float(arrays["history"][-1, 1]),
+            "columns": [
+                {"name": name, "read_as": WORDS.get(kind, kind), "relevance": share}
+                for name, kind, share in told["columns"]
+            ],
+        }
+    except DAMAGE as error:
+        raise damaged(path, error) from error

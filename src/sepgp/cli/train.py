@@ -33,13 +33,13 @@ Kernel = Annotated[
 ]
 Positive = Annotated[
     str | None,
-    typer.Option(metavar="LABEL", help="Of two classes, the one whose probability is told."),
+    typer.Option(metavar="LABEL", help="Of two classes, the positive one."),
 ]
 Balanced = Annotated[bool, typer.Option("--balanced", help="Weigh all classes alike.")]
 Validation = Annotated[
     float, typer.Option(min=0, max=0.9, help="Share of rows held out to find the best model.")
 ]
-Early = Annotated[bool, typer.Option(help="End early once held-out rows gain nothing any more.")]
+Early = Annotated[bool, typer.Option(help="Stop once the NLL of held-out rows stops falling.")]
 Checkpoint = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="For progress; OUT.ckpt if absent, and none for EP."),

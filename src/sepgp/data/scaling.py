@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 TAIL = 2.0
-"""Beyond this many standard deviations a value is drawn in."""
+"""Beyond this many standard deviations a value is compressed by a logarithm."""
 FARTHEST = 1e12
 """No scaled value is larger: squared distances would overflow in float32."""
 
@@ -17,7 +17,7 @@ LARGEST = float(np.finfo(np.float64).max)
 
 
 class Scaling(NamedTuple):
-    """z = (x − mean)/scale, feature by feature, with values beyond `tail` drawn in.
+    """z = (x − mean)/scale, feature by feature, with values beyond `tail` compressed.
 
     Where |z| > tail it becomes tail + log(1 + |z| − tail), with its sign: a value of forty
     standard deviations would otherwise be further from every other row than any length-scale

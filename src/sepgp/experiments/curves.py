@@ -85,7 +85,7 @@ def forget_peak_memory() -> None:
     """Let `peak_memory` begin anew, in a process that may have done other work before."""
     gc.collect()
     pyarrow.default_memory_pool().release_unused()
-    with suppress(OSError, AttributeError):
+    with suppress(OSError, AttributeError, TypeError):  # on Linux alone
         ctypes.CDLL(None).malloc_trim(0)  # memory that is free goes back to the system
         Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
 

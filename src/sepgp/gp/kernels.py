@@ -10,6 +10,7 @@ import copy
 import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -38,6 +39,48 @@ class Kernel(nn.Module):
     def start(self, Z: Tensor) -> None:
         """Set the starting values that depend on the data, here the points Z, shape (m, d)."""
 
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters by name, as of a scikit-learn estimator; those of parts as "k1__variance".
+
+        So `GridSearchCV` can search over `kernel__lengthscale`.
+        """
+        found = self._own_params()
+        for name, part in self._named_parts().items():
+            found[name] = part
+            if deep:
+                found |= {f"{name}__{key}": value for key, value in part.get_params().items()}
+        return found
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters by the names that `get_params` has."""
+        own, parts = self._own_params(), self._named_parts()
+        for name, value in params.items():
+            part, _, rest = name.partition("__")
+            if name in own:
+                self._set_param(name, value)
+            elif part in parts and rest:
+                parts[part].set_params(**{rest: value})
+            else:
+                raise InvalidParameter(
+                    f"kernel has no parameter {name!r}; choose among "
+                    f"{', '.join(self.get_params()) or 'none'}."
+                )
+        return self
+
+    def __sklearn_clone__(self) -> Self:
+        """A copy, for estimators that are cloned."""
+        return copy.deepcopy(self)
+
+    def _own_params(self) -> dict[str, Any]:
+        return {}
+
+    def _set_param(self, name: str, value: Any) -> None:
+        raise NotImplementedError
+
+    def _named_parts(self) -> dict[str, "Kernel"]:
+        """Kernels that this one is made of."""
+        return {}
+
     def __add__(self, other: "Kernel") -> "Sum":
         return Sum(self, other)
 
@@ -52,6 +95,11 @@ def _log(value: float | Sequence[float], name: str) -> Tensor:
     return tensor.log()
 
 
+def _check_spread(spread: float) -> None:
+    if not spread > 0:
+        raise InvalidParameter(f"spread={spread} is not positive; give a number above 0.")
+
+
 class _Scaled(Kernel):
     """A kernel with an amplitude: `variance` multiplies the covariance."""
 
@@ -63,6 +111,12 @@ class _Scaled(Kernel):
     def variance(self) -> Tensor:
         """The amplitude σ², shape ()."""
         return self.log_variance.exp()
+
+    def _own_params(self) -> dict[str, Any]:
+        return {"variance": self.variance.item()}
+
+    def _set_param(self, name: str, value: Any) -> None:
+        self.log_variance = nn.Parameter(_log(value, name))
 
     def extra_repr(self) -> str:
         return f"variance={self.variance.item():.4g}"
@@ -147,12 +201,24 @@ class Stationary(_Scaled):
         spread: float = 1.5,
     ) -> None:
         super().__init__(variance)
-        if not spread > 0:
-            raise InvalidParameter(f"spread={spread} is not positive; give a number above 0.")
+        _check_spread(spread)
         self.spread = spread
-        self.from_data = lengthscale is None
-        initial = 1.0 if lengthscale is None else lengthscale
-        self.log_lengthscale2 = nn.Parameter(2 * _log(initial, "lengthscale"))
+        self._set_param("lengthscale", lengthscale)
+
+    def _own_params(self) -> dict[str, Any]:
+        lengthscale = None if self.from_data else self.lengthscale.tolist()
+        return {"lengthscale": lengthscale, **super()._own_params(), "spread": self.spread}
+
+    def _set_param(self, name: str, value: Any) -> None:
+        if name == "lengthscale":
+            self.from_data = value is None
+            initial = 1.0 if value is None else value
+            self.log_lengthscale2 = nn.Parameter(2 * _log(initial, name))
+        elif name == "spread":
+            _check_spread(value)
+            self.spread = value
+        else:
+            super()._set_param(name, value)
 
     stretch = 1.0
     """Factor on r² that makes the formula of the kernel short."""
@@ -313,6 +379,9 @@ class _Composite(Kernel):
         # A copy each, so that `k + k` has two sets of parameters and no kernel is shared.
         self.parts = nn.ModuleList(copy.deepcopy(part) for part in parts)
 
+    def _named_parts(self) -> dict[str, Kernel]:
+        return {f"k{i}": part for i, part in enumerate(self.parts, 1)}  # type: ignore[misc]
+
     def start(self, Z: Tensor) -> None:
         for part in self.parts:
             part.start(Z)  # type: ignore[operator]
@@ -386,6 +455,9 @@ class FeatureMap(Kernel):
         super().__init__()
         self.module = copy.deepcopy(module).double()
         self.kernel = copy.deepcopy(kernel)
+
+    def _named_parts(self) -> dict[str, Kernel]:
+        return {"kernel": self.kernel}
 
     def start(self, Z: Tensor) -> None:
         with torch.no_grad():

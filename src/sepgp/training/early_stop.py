@@ -1,9 +1,12 @@
 """Early stopping: a training that held-out rows gain nothing from any more comes to its end."""
 
+import logging
 import math
 
 from sepgp.training.record import Record
 from sepgp.training.schedule import Schedule
+
+logger = logging.getLogger(__name__)
 
 PATIENCE = 0.2
 """The part of the planned training in which the NLL of held-out rows has to fall ..."""
@@ -45,6 +48,7 @@ class EarlyStop:
         ]
         if before and before[-1] - lowest < GAIN:
             self._turn = number, done
+            logger.info("step %d: held-out NLL no longer falls; training ends early", number)
 
     def done(self, planned: float, number: int) -> float:
         """The part of the training that is done in step `number`; `planned` is that of the plan."""

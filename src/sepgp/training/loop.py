@@ -1,5 +1,6 @@
 """The training loop: batches in, state out."""
 
+import logging
 import math
 import time
 from collections.abc import Callable
@@ -15,6 +16,8 @@ from sepgp.training.monitor import Monitor
 from sepgp.training.record import Callback, Record
 from sepgp.training.schedule import Schedule, seconds_per_step
 from sepgp.training.step import Engine, TrainingState
+
+logger = logging.getLogger(__name__)
 
 
 def train(
@@ -74,6 +77,7 @@ def train(
                 state, measuring = state._replace(best=best), clock() - before
             rate = 0.0 if last else rate * state.rate
             history.append(_record(state, info, source, clock, rate, nll))
+            _log(history[-1])
             early.see(number, history[-1])
             stop = any([callback(history[-1]) for callback in callbacks])
             # After a callback's stop comes one more step, which a run that goes on must not have.
@@ -82,6 +86,15 @@ def train(
             if last:
                 break
     return state, history
+
+
+def _log(record: Record) -> None:
+    if record.rejected:
+        logger.warning("step %d was rejected; the learning rate is halved", record.iteration)
+    elif not math.isnan(record.validation_nll):
+        measured = record.iteration, record.seconds, record.validation_nll
+        logger.info("step %d, %.1f s: held-out NLL %.4f", *measured)
+    logger.debug("step %d: log evidence %.6g", record.iteration, record.log_evidence)
 
 
 def _record(
