@@ -16,6 +16,7 @@ SMALL = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SMALL)
 def test_example_runs(name, tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.chdir(tmp_path)
@@ -28,6 +29,7 @@ def test_every_example_is_run() -> None:
     assert found == {*SMALL, "digits"}  # `make demo` runs the digits
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "path", sorted((ROOT / "docs" / "pictures").glob("*.py")), ids=lambda p: p.stem
 )

@@ -75,6 +75,7 @@ def test_no_rows_give_no_rows(tmp_path) -> None:
     assert found[1].shape == (0, 3)
 
 
+@pytest.mark.filterwarnings("ignore:.*town")  # of a level that was not in training
 def test_columns_of_text_and_missing_values(tmp_path) -> None:
     rng = np.random.default_rng(0)
     town = rng.choice(["Rome", "Oslo", "Bonn"], 300).astype(object)
@@ -114,6 +115,15 @@ def test_dates_are_refused(tmp_path) -> None:
     table = pd.DataFrame({"a": X[:, 0], "day": pd.date_range("2024", periods=100)})
     model = GPClassifier(**FEW).fit(table, y)
     with pytest.raises(InvalidData, match="Column 'day' has dates, which ONNX has no type for"):
+        model.to_onnx(tmp_path / "m.onnx")
+
+
+def test_texts_that_were_taken_for_one_are_refused(tmp_path) -> None:
+    X, y = rows(100, 3, 2)
+    table = pd.DataFrame({"a": X[:, 0], "town": np.resize(["Rome", "rome ", "Oslo"], 100)})
+    with pytest.warns(UserWarning, match="case"):
+        model = GPClassifier(**FEW).fit(table, y)
+    with pytest.raises(InvalidData, match="Column 'town' has texts that differ in case or spaces"):
         model.to_onnx(tmp_path / "m.onnx")
 
 

@@ -63,12 +63,12 @@ Target = Annotated[
     str | None, typer.Option(metavar="COLUMN", help="The labels; the column of training if absent.")
 ]
 Weight = Annotated[
-    str | None, typer.Option(metavar="COLUMN", help="The rows' weights; all alike if absent.")
+    str | None, typer.Option(metavar="COLUMN", help="Sample weights; equal if absent.")
 ]
 Unlabelled = Annotated[
     bool, typer.Option("--drop-unlabelled", help="Leave out rows that have no label.")
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but the results.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the results.")]
 
 
 @contextmanager

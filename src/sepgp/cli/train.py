@@ -25,9 +25,9 @@ NewOut = Annotated[
 Forgetting = Annotated[float, typer.Option(help="Factor on the weight of old rows, per block.")]
 Labels = Annotated[str, typer.Option(metavar="COLUMN", help="The column with the labels.")]
 Columns = Annotated[
-    str | None, typer.Option(metavar="A,B,…", help="Columns to learn from; all by default.")
+    str | None, typer.Option(metavar="A,B,…", help="Feature columns; all by default.")
 ]
-Drop = Annotated[str | None, typer.Option(metavar="A,B,…", help="Columns not to learn from.")]
+Drop = Annotated[str | None, typer.Option(metavar="A,B,…", help="Columns to leave out.")]
 Kernel = Annotated[
     str, typer.Option(help="auto, rbf, matern12, matern32, matern52, or a sum: matern32+rbf.")
 ]
@@ -35,16 +35,16 @@ Positive = Annotated[
     str | None,
     typer.Option(metavar="LABEL", help="Of two classes, the positive one."),
 ]
-Balanced = Annotated[bool, typer.Option("--balanced", help="Weigh all classes alike.")]
+Balanced = Annotated[bool, typer.Option("--balanced", help="Give all classes equal weight.")]
 Validation = Annotated[
-    float, typer.Option(min=0, max=0.9, help="Share of rows held out to find the best model.")
+    float, typer.Option(min=0, max=0.9, help="Share of rows held out for validation.")
 ]
 Early = Annotated[bool, typer.Option(help="Stop once the NLL of held-out rows stops falling.")]
 Checkpoint = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="For progress; OUT.ckpt if absent, and none for EP."),
 ]
-Resume = Annotated[bool, typer.Option("--resume", help="Go on with the checkpoint's run.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Resume from the checkpoint.")]
 
 
 def train(
@@ -69,12 +69,12 @@ def train(
     early_stopping: Early = True,
     checkpoint: Checkpoint = None,
     resume: Resume = False,
-    seed: Annotated[int, typer.Option(help="Of everything that is random.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     quiet: Quiet = False,
 ) -> None:
     """Train a classifier on the rows of a table.
 
-    Numbers, truth values, dates, text with few values and missing values are all understood; after
+    Numbers, booleans, dates, text with few values and missing values are all understood; after
     training a table says how every column was read.
     Ctrl-C ends training early and keeps the best model so far; the same command with --resume
     goes on, and so it does after a crash.

@@ -39,6 +39,11 @@ def _encoded(graph: Graph, encoder: Encoder) -> Value:
             f"Column {encoder.name!r} has dates, which ONNX has no type for; turn it into numbers "
             "before training, or leave it out."
         )
+    if isinstance(encoder, Text) and encoder.folded:
+        raise InvalidData(
+            f"Column {encoder.name!r} has texts that differ in case or spaces only and were taken "
+            "for one, which ONNX cannot do; write them alike before training."
+        )
     if isinstance(encoder, Text):
         return _levels(graph, encoder)
     return _number(graph, encoder)
