@@ -1,0 +1,145 @@
+"""Computing on a Dask cluster: functions of `sepgp.backends` as tasks of its scheduler.
+
+Nothing is scattered: every value is the result of a task, so that Dask computes it again when a
+worker is lost. Workers do not talk to each other but to fetch values.
+"""
+
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError
+from contextlib import contextmanager
+from importlib import metadata
+from typing import Any
+
+import distributed
+from distributed.comm import CommClosedError
+from distributed.scheduler import KilledWorker
+
+from sepgp import __version__
+from sepgp.backends.backend import Handle
+from sepgp.errors import ClusterLost, InvalidParameter, NotEnoughMemory
+
+GONE = (CancelledError, CommClosedError, OSError, RuntimeError)
+"""What Dask raises when its scheduler does not answer any more."""
+
+
+class Cluster:
+    """Computes on the workers of a Dask client."""
+
+    def __init__(self, client: distributed.Client) -> None:
+        if client.asynchronous:
+            raise InvalidParameter(
+                "client is asynchronous, and fit waits for its results; make it by "
+                "Client(..., asynchronous=False)."
+            )
+        self._client, self._name = client, uuid.uuid4().hex[:8]
+        self._calls = 0
+        self._threads: dict[str, int] = {}
+        self._homes: list[str] = []
+        self._renew()
+        if not self._threads:
+            raise InvalidParameter(
+                "client has no workers; start some, for example by cluster.scale(2)."
+            )
+
+    @property
+    def slots(self) -> int:
+        """The threads of all workers."""
+        return max(1, sum(self._threads.values()))
+
+    def place(self, n_parts: int) -> None:
+        """Give each part a worker; those of workers that are lost, or came late, change hands."""
+        self._renew()
+        self._homes = assigned(self._homes, n_parts, self._threads)
+
+    def call(
+        self, name: str, function: Callable[..., Any], *arguments: Any, part: int | None = None
+    ) -> Handle:
+        """The task of a function; the dashboard shows it as sepgp-name."""
+        self._calls += 1
+        where: dict[str, Any] = {}
+        if part is not None and self._homes:
+            where = {"workers": [self._homes[part]], "allow_other_workers": True}
+        with self._reached():
+            key = f"sepgp-{name}-{self._name}-{self._calls}"
+            return self._client.submit(function, *arguments, key=key, **where)
+
+    def first(self, handles: Sequence[Handle], count: int) -> list[bool]:
+        """Which tasks are done, once so many are; all of them are waited for by `result`."""
+        if count >= len(handles):
+            return [True] * len(handles)
+        with self._reached():
+            while sum(handle.done() for handle in handles) < count:
+                waiting = [handle for handle in handles if not handle.done()]
+                distributed.wait(waiting, return_when="FIRST_COMPLETED")
+        return [handle.done() for handle in handles]
+
+    def result(self, handle: Handle) -> Any:
+        """The value of a task, wherever it is."""
+        with self._reached():
+            return handle.result()
+
+    def _renew(self) -> None:
+        """Who works now; refuse workers with another version of sepgp."""
+        with self._reached():
+            threads = self._client.nthreads()
+            new = [address for address in threads if address not in self._threads]
+            if new:
+                found = self._client.run(metadata.version, "sepgp", workers=new, on_error="return")
+                same_version(found)
+        self._threads = dict(threads)
+
+    @contextmanager
+    def _reached(self) -> Iterator[None]:
+        try:
+            yield
+        except KilledWorker as error:
+            raise NotEnoughMemory(
+                f"Workers were lost again and again in the task {error.task}, most likely for lack "
+                "of memory; give them more of it, or raise n_parts so that each part is smaller."
+            ) from error
+        except GONE as error:
+            if self._client.status == "running" and not isinstance(error, CancelledError):
+                raise
+            raise ClusterLost(
+                "The Dask scheduler does not answer any more; what was learned until then is in "
+                "the model and in the checkpoint, if there is one: call fit again with a client "
+                "that works."
+            ) from error
+
+
+def same_version(found: Mapping[str, Any]) -> None:
+    """Refuse workers, by address, that have another version of sepgp than is here, or none."""
+    for address, version in found.items():
+        if isinstance(version, metadata.PackageNotFoundError):
+            raise InvalidParameter(
+                f"The worker {address} has no sepgp; install version {__version__} on all workers."
+            )
+        if isinstance(version, str) and version != __version__:
+            raise InvalidParameter(
+                f"The worker {address} has sepgp {version}, and this is {__version__}; install the "
+                "same version everywhere."
+            )
+
+
+def assigned(homes: Sequence[str], n_parts: int, threads: Mapping[str, int]) -> list[str]:
+    """A worker for each part, by the number of their threads; parts stay where they can.
+
+    Neighbouring parts go to one worker, since that is how Dask places what it reads.
+    """
+    slots = [address for address, count in threads.items() for _ in range(max(1, count))]
+    if not slots:
+        return list(homes)
+    if len(homes) != n_parts:
+        return [slots[part * len(slots) // n_parts] for part in range(n_parts)]
+    room = dict.fromkeys(slots, 0)
+    for number in range(n_parts):
+        room[slots[number * len(slots) // n_parts]] += 1
+    kept: list[str | None] = []
+    for home in homes:
+        stays = room.get(home, 0) > 0
+        kept.append(home if stays else None)
+        if stays:
+            room[home] -= 1
+    free = iter([address for address, count in room.items() for _ in range(count)])
+    return [next(free) if home is None else home for home in kept]
