@@ -18,9 +18,12 @@ from distributed.scheduler import KilledWorker
 from sepgp import __version__
 from sepgp.backends.backend import Handle
 from sepgp.errors import ClusterLost, InvalidParameter, NotEnoughMemory
+from sepgp.training.memory import keep_freed_memory
 
-GONE = (CancelledError, CommClosedError, OSError, RuntimeError)
-"""What Dask raises when its scheduler does not answer any more."""
+GONE = (CancelledError, CommClosedError)
+"""What Dask raises when its scheduler does not answer any more ..."""
+PERHAPS_GONE = (OSError, RuntimeError)
+"""... and when it cannot be found again, or for other reasons."""
 
 
 class Cluster:
@@ -62,13 +65,13 @@ class Cluster:
             where = {"workers": [self._homes[part]], "allow_other_workers": True}
         with self._reached():
             key = f"sepgp-{name}-{self._name}-{self._calls}"
-            return self._client.submit(function, *arguments, key=key, **where)
+            return self._client.submit(on_worker, function, *arguments, key=key, **where)
 
     def first(self, handles: Sequence[Handle], count: int) -> list[bool]:
         """Which tasks are done, once so many are; all of them are waited for by `result`."""
         if count >= len(handles):
             return [True] * len(handles)
-        with self._reached():
+        with self._reached(), self._client.as_current():
             while sum(handle.done() for handle in handles) < count:
                 waiting = [handle for handle in handles if not handle.done()]
                 distributed.wait(waiting, return_when="FIRST_COMPLETED")
@@ -98,14 +101,25 @@ class Cluster:
                 f"Workers were lost again and again in the task {error.task}, most likely for lack "
                 "of memory; give them more of it, or raise n_parts so that each part is smaller."
             ) from error
-        except GONE as error:
-            if self._client.status == "running" and not isinstance(error, CancelledError):
+        except (*GONE, *PERHAPS_GONE) as error:
+            if not isinstance(error, GONE) and self._client.status == "running":
                 raise
             raise ClusterLost(
                 "The Dask scheduler does not answer any more; what was learned until then is in "
                 "the model and in the checkpoint, if there is one: call fit again with a client "
                 "that works."
             ) from error
+
+
+def on_worker(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function on a worker.
+
+    Dask lets processes give back every freed block at once, and a training step frees and takes
+    thirty of them; a process that is a worker's own keeps them instead.
+    """
+    if distributed.get_worker().nanny is not None:
+        keep_freed_memory()
+    return function(*arguments)
 
 
 def same_version(found: Mapping[str, Any]) -> None:

@@ -7,6 +7,7 @@ weight of the rows. With one part it is the training of one process. Every funct
 its arguments alone, so that it can be called again elsewhere if a worker is lost.
 """
 
+import copy
 import functools
 import math
 from collections.abc import Sequence
@@ -72,7 +73,9 @@ class Leader:
     def work(self, task: Task, private: Any, part: int, rows: PartRows) -> "Answer":
         """The steps of one part. Cost O(m³) and O(m² + md) per row of its batches, for each."""
         view, n_own = self.view, self.view.weights[part]
-        engine = replace(self.engine, method=view.local)
+        # A copy for this thread: the kernel takes other parameters for as long as it is called.
+        hyper = copy.deepcopy(self.engine.hyper)
+        engine = replace(self.engine, method=view.local, hyper=hyper)
         begin = task.state._replace(sites=view.begin(task.state.sites, private, part))
         state, infos, n_rows = begin, [], 0
         for rate, share in task.rates:

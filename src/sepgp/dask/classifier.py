@@ -21,7 +21,7 @@ from sepgp.dask.collections import delayed_partitions, is_collection, lazily
 from sepgp.data import checks
 from sepgp.data.columns.texts import Choices
 from sepgp.data.rows.base import Wanted
-from sepgp.errors import ClusterLost, InvalidData, InvalidParameter
+from sepgp.errors import ClusterLost, InvalidData, InvalidParameter, brief
 from sepgp.gp.kernels import Kernel
 from sepgp.model import Model
 from sepgp.training.record import Record
@@ -139,6 +139,9 @@ class DaskGPClassifier(GPClassifier):
         except ClusterLost as error:
             if isinstance(error.model, Model):
                 self.model_ = error.model
+            raise
+        except Exception as error:
+            _blame(partitions, error)
             raise
         return self
 
@@ -262,6 +265,17 @@ def _on_cluster(client: distributed.Client, partition: Partition) -> Partition:
     """A partition whose delayed values are tasks of the cluster."""
     parts = [client.compute(part) if is_collection(part) else part for part in partition[1:4]]
     return partition._replace(X=parts[0], y=parts[1], weight=parts[2])
+
+
+def _blame(partitions: Sequence[Partition], error: Exception) -> None:
+    """Say which partition it is that Dask could not compute, if it is one."""
+    for partition in partitions:
+        for part in partition[1:4]:
+            if isinstance(part, distributed.Future) and part.status == "error":
+                said = brief(str(error)).replace(". ", ", ").rstrip(".")
+                raise InvalidData(
+                    f"{partition.name} cannot be computed ({said}); correct what it is made from."
+                ) from error
 
 
 def mean(model: Model, X: Any) -> Any:
