@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from sepgp.backends.backend import Backend, Handle, tree_sum
+from sepgp.backends.backend import Backend, Handle, itself, tree_sum
 from sepgp.backends.loop import Plan, Rounds, Trained, train
 from sepgp.backends.partitions import (
     Look,
@@ -150,7 +150,7 @@ def _prepare(
     """The parts, ready for training, with their numbers of rows and weights."""
     together = groups(recipe.survey.counts, n_parts)
     backend.place(len(together))
-    shared = backend.call("survey", _itself, recipe)
+    shared = backend.call("survey", itself, recipe)
     parts = []
     for part, group in enumerate(together):
         ready = [
@@ -166,10 +166,6 @@ def _prepare(
         raise InvalidData("X has no rows of positive weight; give some.")
     counts, weights = ([sizes[i][which] for i in kept] for which in (0, 1))
     return [parts[i] for i in kept], counts, weights
-
-
-def _itself(value: Any) -> Any:
-    return value
 
 
 def _begin(

@@ -4,9 +4,9 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from sepgp.backends.backend import Backend, Handle, tree_sum
+from sepgp.backends.backend import Backend, Handle, added, itself, tree_sum
 from sepgp.backends.rounds import Answer, Leader, work
 from sepgp.errors import ClusterLost, InvalidParameter
 from sepgp.training.checkpoint import Checkpoint
@@ -58,14 +58,20 @@ class Rounds:
     _busy: dict[int, Handle] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._shared = self.backend.call("plan", _itself, self.leader)
+        self._shared = self.backend.call("plan", itself, self.leader)
 
     def go(
         self, state: TrainingState, rates: Sequence[tuple[float, float]], quorum: float
     ) -> Answer:
-        """The sum of what a round brings, once a share of all parts has answered."""
+        """The sum of what a round brings, once a share of all parts has answered.
+
+        Where parts may be late, the state goes to each of them by itself, and answers are added
+        here, so that nothing waits for whoever is late.
+        """
         self.backend.place(len(self.parts))
-        task = self.backend.call("state", _itself, self.leader.task(state, rates))
+        task: Handle = self.leader.task(state, rates)
+        if self.quorum == 1:
+            task = self.backend.call("state", itself, task)
         for part, rows in enumerate(self.parts):
             if part not in self._busy:
                 private = self.leader.view.private(state.sites, part)
@@ -77,13 +83,12 @@ class Rounds:
         answered = self.backend.first([self._busy[part] for part in asked], count)
         come = [part for part, has in zip(asked, answered, strict=True) if has]
         handles = [self._busy.pop(part) for part in come]
-        total = self.backend.result(tree_sum(self.backend, "add-sums", handles))
+        if self.quorum == 1:
+            total = self.backend.result(tree_sum(self.backend, "add-sums", handles))
+        else:
+            total = added(*map(self.backend.result, handles))
         assert isinstance(total, Answer)
         return total
-
-
-def _itself(value: Any) -> Any:
-    return value
 
 
 class Trained(NamedTuple):
