@@ -2,6 +2,7 @@
 
 import copy
 import math
+import time
 import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
@@ -70,6 +71,7 @@ def fit(
     need not be kept in memory beside it. A run whose checkpoint is there goes on from it, wherever
     it began. If the cluster is lost, the error has the model that was reached, if there is one.
     """
+    since = time.perf_counter()
     plan.check()
     checkpoint, named, rng, seed = begin(settings, previous, run, local_steps=plan.local_steps)
     known = None if previous is None else previous.schema.encoding
@@ -93,10 +95,7 @@ def fit(
         warm = None if previous is None else [state.xi, state.sites.Lambda]
         named |= identified(data=rows, start=warm, n_parts=n_parts)
         checkpoint.identify(named, seed, start.Z)
-    monitor = None
-    if held_out is not None:
-        measured = start.source(settings, held_out, seed, CHUNK)
-        monitor = Monitor(leader.engine.hyper, start.likelihood, measured)
+    monitor = _monitor(settings, start, leader, held_out, seed)
     schedule = Schedule.of(settings, leader.how.batches_per_epoch(max(counts)))
     rounds = Rounds(backend, leader, parts, plan.quorum)
     callbacks = tuple(run.callbacks or ())
@@ -106,7 +105,7 @@ def fit(
             callbacks = (*callbacks, stack.enter_context(closing(line)))
         try:
             trained = train(
-                rounds, schedule, state, plan.local_steps, callbacks, checkpoint, monitor
+                rounds, schedule, state, plan.local_steps, callbacks, checkpoint, monitor, since
             )
         except ClusterLost as error:
             if isinstance(error.reached, Trained) and error.reached.history:
@@ -190,6 +189,16 @@ def _begin(
         sites = type(state.sites)(*copy.deepcopy(tuple(previous.sites)))
         state = state._replace(iteration=start.iteration, sites=sites)
     return Leader(engine, view, how), state
+
+
+def _monitor(
+    settings: Settings, start: Start, leader: Leader, held_out: ArrayData | None, seed: int
+) -> Monitor | None:
+    """Who measures the model on held-out rows, if there are some."""
+    if held_out is None:
+        return None
+    measured = start.source(settings, held_out, seed, CHUNK)
+    return Monitor(leader.engine.hyper, start.likelihood, measured)
 
 
 def _model(

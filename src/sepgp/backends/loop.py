@@ -106,20 +106,22 @@ def train(
     callbacks: Sequence[Callback] = (),
     checkpoint: Checkpoint | None = None,
     monitor: Monitor | None = None,
+    since: float | None = None,
 ) -> Trained:
     """Train until `max_iter`, the time budget, the tolerance, held-out rows or a callback say stop.
 
     Steps are counted for each part: a round of ten steps moves the count by ten, whatever the
-    number of parts. The last round is one step that holds the hyper-parameters. Checkpoints and
-    the monitor are as in `sepgp.training.loop`. If the cluster is lost, the state before the round
-    is written to the checkpoint, and goes with the error.
+    number of parts. The last round is one step that holds the hyper-parameters. Checkpoints, the
+    monitor and `since` are as in `sepgp.training.loop`. If the cluster is lost, the state before
+    the round is written to the checkpoint, and goes with the error.
     """
     first, history, seconds = state.iteration, list[Record](), 0.0
     if checkpoint is not None:
         state, history, seconds, finished = checkpoint.resume(state)
         if finished:
             return Trained(state, history)
-    begin, stop, leader = time.perf_counter() - seconds, False, rounds.leader
+    begin = (time.perf_counter() if since is None else since) - seconds
+    stop, leader = False, rounds.leader
     per_epoch = leader.how.batches_per_epoch(max(leader.view.counts))
     early = EarlyStop(schedule)
     for record in history:
