@@ -6,7 +6,6 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Iterator
-from importlib.metadata import PackageNotFoundError
 from typing import Any
 
 import dask
@@ -399,9 +398,9 @@ def test_workers_with_another_version_are_refused(client, monkeypatch) -> None:
     monkeypatch.setattr("sepgp.backends.cluster.__version__", "99.0")
     with pytest.raises(InvalidParameter, match=r"has sepgp .*; install") as raised:
         quick().fit(*arrays(X, Y))
-    assert_one_sentence(str(raised.value).replace("0.1.0.dev0", "0"))
+    assert_one_sentence(str(raised.value))
     with pytest.raises(InvalidParameter, match=r"The worker tcp://a has no sepgp; install"):
-        same_version({"tcp://a": PackageNotFoundError("sepgp")})
+        same_version({"tcp://a": ModuleNotFoundError("sepgp")})
 
 
 def test_a_client_without_workers_is_refused() -> None:

@@ -8,7 +8,6 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
-from importlib import metadata
 from typing import Any
 
 import distributed
@@ -24,6 +23,8 @@ GONE = (CancelledError, CommClosedError)
 """What Dask raises when its scheduler does not answer any more ..."""
 PERHAPS_GONE = (OSError, RuntimeError)
 """... and when it cannot be found again, or for other reasons."""
+VERSION = "__import__('sepgp').__version__"
+"""What a worker evaluates, which a function of sepgp could not ask if the worker lacks it."""
 
 
 class Cluster:
@@ -88,7 +89,7 @@ class Cluster:
             threads = self._client.nthreads()
             new = [address for address in threads if address not in self._threads]
             if new:
-                found = self._client.run(metadata.version, "sepgp", workers=new, on_error="return")
+                found = self._client.run(eval, VERSION, workers=new, on_error="return")
                 same_version(found)
         self._threads = dict(threads)
 
@@ -125,7 +126,7 @@ def on_worker(function: Callable[..., Any], *arguments: Any) -> Any:
 def same_version(found: Mapping[str, Any]) -> None:
     """Refuse workers, by address, that have another version of sepgp than is here, or none."""
     for address, version in found.items():
-        if isinstance(version, metadata.PackageNotFoundError):
+        if isinstance(version, ModuleNotFoundError):
             raise InvalidParameter(
                 f"The worker {address} has no sepgp; install version {__version__} on all workers."
             )
