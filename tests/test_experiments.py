@@ -327,7 +327,7 @@ def test_random_test_rows_where_there_is_no_split(data_dir):
 def test_powers(small, data_dir, tmp_path):
     grid = powers.cells(quick=True)
     assert len(grid) == len({cell.name for cell in grid}) == 2 * (7 * 7 + 2 * 6)
-    assert len(powers.cells()) == 20 * 7 * 7 + 3 * 2 * 6
+    assert len(powers.cells()) == 20 * 7 * 7 + 2 * 2 * 6
     tried = {"crabs-0-01": {"max_iter": 3}, "mnist-.5-01": {}}
     results = {}
     for cell in grid:

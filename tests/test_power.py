@@ -32,20 +32,33 @@ METHODS = pytest.mark.parametrize("name", ["sep", "ep"])
 
 
 def steps(
-    name: str, power: float, p: Problem, count: int, *, state=None, xi=None, basis=direct, n=None
+    name: str,
+    power: float,
+    p: Problem,
+    count: int,
+    *,
+    state=None,
+    xi=None,
+    basis=direct,
+    n=None,
+    rows_of_batch=None,
 ):
-    """Some steps with all rows; the last report as well. EP is damped by half by itself."""
+    """Some steps with all rows; the last report as well. EP is damped by half by itself.
+
+    Numbers of the rows make a minibatch of them.
+    """
     hyper, n = rbf(p.Z), float(p.weight.sum()) if n is None else n
     method = methods.chosen(name, 1, power)
     likelihood = Probit() if power == 1 else PowerProbit(power)
     xi = (hyper.start if xi is None else xi).clone().requires_grad_()
-    state = method.init(len(p.Z), len(p.y), False, ()) if state is None else state
+    minibatch = rows_of_batch is not None
+    state = method.init(len(p.Z), len(p.y), minibatch, ()) if state is None else state
     for _ in range(count):
         Kmm, rows = hyper.Kmm(xi), hyper.Kmb(xi, p.X)
         with torch.no_grad():
             fitc = basis(Kmm.detach(), 0.0)
             seen = fitc.rows(*(x.detach() for x in rows), partial(_pull, xi, rows))
-            chunks = [(seen, Factors(likelihood, p.y, p.weight, None))]
+            chunks = [(seen, Factors(likelihood, p.y, p.weight, rows_of_batch))]
             prepared = methods.prepare(method, state, fitc, n, chunks)
             total = methods.add_up(method, prepared, chunks)
             info = report(prepared, total, partial(_pull, xi, (Kmm,)))
@@ -259,6 +272,15 @@ def test_weight_two_is_a_duplicated_row(name: str, power: float) -> None:
     assert_close(one[1].log_evidence, other[1].log_evidence)
 
 
+@METHODS
+@POWERS
+def test_a_minibatch_of_all_rows_is_a_batch(name: str, power: float) -> None:
+    p = problem(12, 4)
+    batch, minibatch = (steps(name, power, p, 4, rows_of_batch=r) for r in (None, torch.arange(12)))
+    assert_close(minibatch[0].Lambda, batch[0].Lambda)
+    assert_close(minibatch[1].log_evidence, batch[1].log_evidence)
+
+
 @pytest.mark.parametrize("power", [0.0, 0.5])
 def test_many_rows_lose_no_digits(power: float) -> None:
     """The plain difference of norms and the form without it, at the number of rows between."""
@@ -281,6 +303,16 @@ def test_the_estimator_takes_a_power(name: str, power: float, batch_size: int | 
     model = quick(method=name, power=power, batch_size=batch_size).fit(X, Y)
     assert not model.history_["rejected"].any()
     assert_allclose(model.predict_proba(X), quick().fit(X, Y).predict_proba(X), atol=0.15)
+
+
+@pytest.mark.parametrize("power", [0.0, 0.5])
+def test_a_stream_is_an_array(power: float) -> None:
+    def blocks():
+        yield from ((X[begin : begin + 60], Y[begin : begin + 60]) for begin in range(0, 200, 60))
+
+    options = {"power": power, "standardize": False, "inducing": X[::20], "batch_size": 200}
+    array = quick(**options).fit(X, Y).predict_proba(X)
+    assert_allclose(quick(**options).fit(blocks).predict_proba(X), array, rtol=1e-6)
 
 
 def test_a_model_with_a_power_is_saved_resumed_and_learns_on(tmp_path) -> None:

@@ -43,7 +43,7 @@ REFERENCE = "1"
 SHARE = 15
 """Inducing points of the small sets, in per cent of the training rows."""
 SPLITS = 20
-SEEDS = 3
+SEEDS = 2
 """Runs on each large set, which has one split; they differ in batches and first points."""
 STEPS = 500
 """On the large sets."""
@@ -187,7 +187,7 @@ def text(rows: Any, stem: str) -> str:
         f"Power 0 is variational inference, power 1 is SEP; the powers between are power EP with a "
         f"tied site. Seven UCI sets: {small.splits.iloc[0]} random 90/10 splits, m = {SHARE} % of "
         f"the rows, {steps} steps with all rows, as in Table 1. MNIST, odd against even, and "
-        f"airline delays: m = {figure2.INDUCING}, minibatches of {figure2.BATCH}, "
+        f"airline delays: m = {figure2.INDUCING}, {STEPS} minibatches of {figure2.BATCH}, "
         f"{large.splits.iloc[0]} runs with other seeds on the same 10,000 test rows. In brackets "
         "is the standard error of a mean over splits or runs. Seconds are those of the processor, "
         "one thread.\n",
