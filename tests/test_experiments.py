@@ -363,7 +363,7 @@ def test_classes(data_dir, tmp_path):
     assert len(grid) == len({cell.name for cell in grid}) == 2 * 2 * 4 * 3
     assert len(classes.cells()) == 20 * 3 * 4 * 3
     results = {cell.name: {"nll": 0.3, "error": 0.1, "seconds": 1.0} for cell in grid}
-    cell = next(cell for cell in grid if cell.name == "texture-5-ep-01")
+    cell = next(cell for cell in grid if cell.name == "satimage-5-ep-01")
     tiny = {"train": 60, "test": 50, "settings": {"max_iter": 2}}
     results[cell.name] = cell.run(data=data_dir, **(cell.arguments | tiny))
     assert 0 < results[cell.name]["nll"] < 3
