@@ -25,6 +25,8 @@ FORMATS: dict[str, Callable[[float], str]] = {
     "thousands": lambda x: f"{1e6 * x:,.0f}",
     "spaces": lambda x: f"  {100 * x:.2f} ",
     "accounting": lambda x: f"({-1e3 * x:,.1f})" if x < 0 else f"{1e3 * x:,.1f}",
+    "minus behind": lambda x: f"{abs(1e3 * x):,.1f}" + "-" * (x < 0),
+    "unit": lambda x: f"{70 + 12 * x:.1f} kg",
     "minus sign": lambda x: f"{100 * x:.2f}".replace("-", "−"),
     "decimal comma": lambda x: f"{x:.3f}".replace(".", ","),
     "dotted date": lambda x: f"{day(x):%d.%m.%Y}",
@@ -48,6 +50,8 @@ EXTRAS: dict[str, Callable[[int], str]] = {
     "empty column": lambda i: "",
     "one value": lambda i: "same",
     "truth": lambda i: ["True", "FALSE"][i * 7919 % 2],
+    "truth in many words": lambda i: ["True", "no", "1", "N", "0", "yes"][i * 7919 % 6],
+    "two numbers": lambda i: f"{110 + i * 7 % 40}/{60 + i * 11 % 30}",
 }
 FILES: dict[str, Callable[[str], bytes]] = {
     "gzip": lambda text: gzip.compress(text.encode()),
@@ -120,5 +124,7 @@ PAIRS = [
     Messy(holes="-999", extra="free text"),
     Messy(holes="stray words", file="gzip"),
     Messy("money", extra="line breaks", file="gzip"),
+    Messy("unit", "stray words", extra="two numbers"),
+    Messy("minus behind", "signs for missing", file="Latin-1"),
 ]
 TABLES = SINGLE + PAIRS

@@ -17,7 +17,7 @@ from sklearn.metrics import roc_auc_score
 
 from sepgp import InvalidData, InvalidParameter
 from sepgp.data import checks
-from sepgp.data.encoding import Text
+from sepgp.data.encoding import Text, Time
 from sepgp.data.rows import arrow
 from sepgp.data.summary import Summary
 
@@ -306,6 +306,35 @@ def test_a_time_with_99_minutes_is_none() -> None:
 def test_a_word_or_a_time_among_numbers_is_missing() -> None:
     _, values, _ = read_as(age=[*map(str, range(20, 97)), "no", "12:30"])
     assert values["age"].isna().sum() == 2
+
+
+def test_units_in_the_plural_and_bounds_with_a_unit() -> None:
+    texts = ["< 1 year", "1 year", "2 years", "10+ years", "ca. 3 years"]
+    _, values, said = read_as(x=texts * 20)
+    assert values["x"][:5].tolist() == [1, 1, 2, 10, 3]
+    assert not said
+
+
+def test_a_code_with_letters_behind_is_no_number() -> None:
+    found, _, _ = read_as(zip=[f"{i:03d}xx" for i in range(40)] * 3)
+    assert isinstance(found["zip"], Text)
+
+
+@pytest.mark.parametrize(
+    "form", ["{1:02d}.2021", "{1}/2021", "2021-{1:02d}", "{0} 2021", "3. {0} 2021"]
+)
+@pytest.mark.parametrize("language", range(3))
+def test_months_by_number_and_name(form, language) -> None:
+    names = [
+        "January February March April May June July August September October November December",
+        "Januar Februar März April Mai Juni Juli August September Oktober November Dezember",
+        "janvier février mars avril mai juin juillet août septembre octobre novembre décembre",
+    ][language].split()
+    texts = [form.format(name, month) for month, name in enumerate(names, 1)]
+    found, values, said = read_as(when=texts * 4)
+    assert isinstance(found["when"], Time)
+    assert values["when"].dt.month.tolist() == list(range(1, 13)) * 4
+    assert not said
 
 
 def test_truth_in_several_words_is_one() -> None:

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 WORDS = {"time": "date"}
 """Kinds of columns in the words of `--read`, where they have others."""
+UNITS = {"h:mm": "in seconds", "truth values": "as 0 and 1"}
+"""Units in other words."""
 SHOWN = 40
 """Columns in the table."""
 
@@ -63,10 +65,15 @@ def table(schema: "Schema") -> Any:
 
 
 def _remark(encoder: Any) -> str:
+    from sepgp.data.columns.texts import LEVELS
+
     found = []
     if hasattr(encoder, "levels"):
-        several = len(encoder.levels) != 1
-        found.append(f"{len(encoder.levels)} {'values have' if several else 'value has'} a feature")
+        n = len(encoder.levels)
+        values = "1 value has" if n == 1 else f"{n} values have"
+        if n == LEVELS:
+            values = f"the {n} most frequent values have"
+        found.append(f"{values} a feature")
     remarks = {
         "folded": "case and spaces do not count",
         "comma": "with decimal commas",
@@ -75,7 +82,7 @@ def _remark(encoder: Any) -> str:
     }
     found += [remark for name, remark in remarks.items() if getattr(encoder, name, False)]
     if unit := getattr(encoder, "unit", ""):
-        found.append(f"in {unit}")
+        found.append(UNITS.get(unit, f"in {unit}"))
     if encoder.missing:
         found.append("some are missing")
     return ", ".join(found)

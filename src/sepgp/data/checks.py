@@ -165,9 +165,9 @@ def missing_labels(
         )
     column, value = example
     return InvalidData(
-        f"{what} has no label in {n_missing:,} rows, such as that with {brief(repr(value))} in "
-        f"{column!r}; drop these rows (open_rows(..., drop_unlabelled=True), or --drop-unlabelled "
-        "on the command line)."
+        f"{what} has no label, or a sign for none as ? or -, in {n_missing:,} rows, such as that "
+        f"with {brief(repr(value))} in {column!r}; write another label, or drop these rows "
+        "(open_rows(..., drop_unlabelled=True), or --drop-unlabelled on the command line)."
     )
 
 

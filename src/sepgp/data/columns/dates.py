@@ -12,16 +12,26 @@ CLOCK = (
     r" ?(?P<p>[AaPp])?(?:\.?[Mm]\.?)?)?"
     r" ?(?:Z|UTC|GMT|(?P<z>[-+])(?P<zh>\d\d):?(?P<zm>\d\d))?$"
 )
-WEEKDAY = r"^(?:[A-Za-z]{3,9}[.,]? +)?"
+WEEKDAY = r"^(?:\pL{3,10}[.,]? +)?"
+NAME = r"(?P<w>\pL{3,10})"
+OF_YEAR = r"(?P<y>(?:19|20)\d\d)"
 SHAPES = (
     r"^(?P<y>\d{4})(?P<_>[-/.])(?P<m>\d{1,2})[-/.](?P<d>\d{1,2})",
     r"^(?P<a>\d{1,2})(?P<_>[-/.])(?P<b>\d{1,2})[-/.](?P<y>\d{4}|\d\d)",
-    WEEKDAY + r"(?P<w>[A-Za-z]{3,9})[. -]+(?P<d>\d{1,2})(?:st|nd|rd|th)?[, -]+(?P<y>\d{4})",
-    WEEKDAY
-    + r"(?P<d>\d{1,2})(?:st|nd|rd|th)?[. -]+(?P<w>[A-Za-z]{3,9})[.,]?[ -]+(?P<y>\d{4}|\d\d)",
+    WEEKDAY + NAME + r"[. -]+(?P<d>\d{1,2})(?:st|nd|rd|th)?[, -]+(?P<y>\d{4})",
+    WEEKDAY + rf"(?P<d>\d{{1,2}})(?:st|nd|rd|th)?[. -]+{NAME}[.,]?[ -]+(?P<y>\d{{4}}|\d\d)",
     r"^(?P<y>\d{4})(?P<m>\d\d)(?P<d>\d\d)",
+    rf"^(?P<m>\d{{1,2}})[-/.]{OF_YEAR}",
+    rf"^{OF_YEAR}[-/](?P<m>\d\d)",
+    rf"^{NAME}[. -]+{OF_YEAR}",
 )
-MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+"""A month of a year without a day is its first."""
+MONTHS = [
+    ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"],
+    ["jan", "feb", "mär", "apr", "mai", "juni", "juli", "aug", "sep", "okt", "nov", "dez"],
+    ["jan", "fév", "mars", "avr", "mai", "juin", "juil", "aoû", "sep", "oct", "nov", "déc"],
+]
+"""How their names begin, in English, German and French."""
 DAY = 86_400.0
 WEEK, YEAR = 7.0, 365.2425
 CYCLES = ("day", "week", "year")
@@ -69,14 +79,13 @@ def _times(parts: pa.StructArray, dayfirst: bool) -> NDArray[np.datetime64]:
         values = pc.if_else(pc.not_equal(text, ""), text, None).cast(pa.float64())
         return np.asarray(values.fill_null(missing).to_numpy(zero_copy_only=False))
 
-    year, month, day = number("y"), number("m"), number("d")
+    year, month = number("y"), number("m")
+    day = number("d") if "d" in names else np.ones(len(parts))
     year = year + np.where(year < 100, np.where(year < CENTURY, 2000, 1900), 0)
     if "a" in names:
         month, day = (number("b"), number("a")) if dayfirst else (number("a"), number("b"))
     if "w" in names:
-        short = pc.utf8_slice_codeunits(pc.utf8_lower(pc.struct_field(parts, "w")), 0, 3)
-        months = pa.array(MONTHS, pa.large_string())
-        month = 1 + pc.index_in(short, months).cast(pa.float64()).to_numpy(zero_copy_only=False)
+        month = _named(pc.struct_field(parts, "w"))
     half = pc.utf8_lower(pc.struct_field(parts, "p"))
     hour = number("h", 0)
     for letter, twelve in (("a", -12), ("p", 0)):  # 12 am is midnight, 12 pm noon, 1 pm is 13
@@ -92,6 +101,16 @@ def _times(parts: pa.StructArray, dayfirst: bool) -> NDArray[np.datetime64]:
     seconds = 3600 * hour + 60 * minutes + number("s", 0)
     times = days.astype("M8[us]") + np.where(right, 1e6 * seconds, 0).astype("m8[us]")
     return np.where(right, times, np.datetime64("NaT", "us"))
+
+
+def _named(words: pa.Array) -> NDArray[np.float64]:
+    """The months that words stand for, 1 … 12, NaN where they stand for none."""
+    lower, found = pc.utf8_lower(words), np.full(len(words), np.nan)
+    for names in MONTHS:
+        for month, name in enumerate(names, 1):
+            begins = pc.fill_null(pc.starts_with(lower, name), False)
+            found[begins.to_numpy(zero_copy_only=False)] = month
+    return found
 
 
 def _array(column: pa.Array) -> NDArray[np.datetime64]:

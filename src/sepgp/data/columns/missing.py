@@ -3,7 +3,10 @@
 import pyarrow as pa
 import pyarrow.compute as pc
 
-SIGNS = "", "?", "-", "--", ".", "na", "n/a", "n.a.", "#n/a", "nan", "<na>", "null", "nil", "none"
+SIGNS = (
+    "", "?", "-", "--", ".", "na", "n/a", "n.a.", "#n/a", "nan", "<na>", "null", "(null)", "nil",
+    "none", "k.a.", "n.v.", "#nv", "#div/0!", "#value!", "#wert!", "#ref!", "#num!",
+)  # fmt: skip
 """In lower case. One of them must not make text of a column of numbers."""
 
 

@@ -17,16 +17,18 @@ DIGITS = (
 UNIT = r"[\pL\p{Sc}%‰°][^\d,;:<>()]{0,14}?[23²³]?"
 QUANTITY = (
     r"^(?P<least>[<>≤≥]=? ?)?(?P<sign>[-+] ?)?(?P<before>\p{{Sc}}|chf|us\$)? ?(?P<minus>-)?"
-    rf"(?P<digits>{DIGITS}) ?(?P<unit>{UNIT.replace('{', '{{').replace('}', '}}')})?(?P<most>\+)?$"
+    rf"(?P<digits>{DIGITS})(?P<most>\+)? ?(?P<unit>{UNIT.replace('{', '{{').replace('}', '}}')})?$"
 )
 """A bound, such as <5 or 90+, is taken for the number itself."""
 SIGNS = {
     "−": "-",
+    r"^(?:~|≈|ca\.?|approx\.?) ?": "",
     r"^\((.+)\)$": r"-\1",  # as accountants write it
     r"^(\d[^-]*)-( ?\p{Sc}?)$": r"-\1\2",  # as SAP does
     r"\b(?:eur|euros?)\b": "€",
     r"\busd\b": "$",
     r"\bgbp\b": "£",
+    r"(\pL{3})s$": r"\1",  # years and year
 }
 """What is written in several ways, and one of them."""
 ORDINALS = ("st", "nd", "rd", "th")
@@ -37,8 +39,10 @@ SECONDS, TRUTH = "h:mm", "truth values"
 """The units of times of day and durations, and of words for yes and no."""
 NO = ("false", "f", "no", "n", "nein", "non", "off", "falsch", "faux")
 YES = ("true", "t", "yes", "y", "ja", "oui", "on", "wahr", "vrai")
-CODE = r"^0\d+$"
+CODE = r"^0\d+\pL*$"
 """Zeros in front belong to a code, such as a postcode."""
+MONTH = r"^(?:0[1-9]|1[0-2])\.(?:19|20)\d\d$"
+"""A month of a year, such as 03.2021."""
 PAIR = r"^\d+(?:[.,]\d+)? ?[/x×] ?\d+(?:[.,]\d+)?(?: ?\pL+)?$"
 """Two numbers, such as 120/80."""
 

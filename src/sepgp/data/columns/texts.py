@@ -48,8 +48,8 @@ class Texts:
     n_rows: int
     """Rows that have a text."""
     shapes: Counter[str]
-    """Rows with "codes", that is digits with zeros in front, "pairs" of numbers, "whole" numbers,
-    and "long" ones of these, with more than three digits."""
+    """Rows with "codes", that is digits with zeros in front, "pairs" of numbers, "months" such as
+    03.2021, "whole" numbers, and "long" ones of these, with more than three digits."""
     missing: float
     """Weight of the rows without a text."""
     levels: Counter[str]
@@ -71,7 +71,8 @@ class Texts:
         points = numbers.parsed(texts)
         commas = numbers.with_commas(texts, points)
         # The rule are numbers; what else they may be would cost time.
-        plain = 2 * int(rows[points.of_unit("")].sum()) > rows.sum() and not dated
+        months = len(texts) > 0 and numbers.has_shape(texts[:LOOKED_AT], numbers.MONTH).all()
+        plain = 2 * int(rows[points.of_unit("")].sum()) > rows.sum() and not dated and not months
         shapes = _shapes(texts, rows, points.values, commas.values, plain)
         never = np.full(len(texts), np.datetime64("NaT", "us"))
         times = [never if plain else dates.parsed(texts, first) for first in (False, True)]
@@ -197,6 +198,7 @@ def _shapes(
     found["codes"] = numbers.has_shape(texts, numbers.CODE)
     if not plain:
         found["pairs"] = numbers.has_shape(texts, numbers.PAIR)
+        found["months"] = numbers.has_shape(texts, numbers.MONTH)
     return Counter({name: int(rows[where].sum()) for name, where in found.items()})
 
 

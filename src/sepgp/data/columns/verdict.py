@@ -99,9 +99,11 @@ def _most(texts: Texts, reading: Reading) -> bool:
 
 
 def _is_number(texts: Texts, reading: Reading) -> bool:
-    """Whether a column is one of numbers: neither codes, nor bounds alone, nor yes and no."""
+    """Whether a column is one of numbers: not of codes, months, bounds alone, or yes and no."""
     n = texts.n_rows
     if not _most(texts, reading) or texts.shapes["codes"] >= CODES * n:
+        return False
+    if texts.shapes["months"] >= MOST * n:
         return False
     if reading.unit == TRUTH:  # in several words, else they are told apart as texts
         words = {level.strip().lower() for level in texts.levels}
@@ -147,9 +149,10 @@ def _unread(name: str, kind: str, reading: Reading, n_rows: int) -> Note | None:
     if reading.failed is None:
         return None
     lost = n_rows - reading.count
-    about = f"Column {name!r} is read as {kind}s, and {lost:,} of its {n_rows:,} values are none"
+    unit = f" in {reading.unit!r}" if reading.unit else ""
+    about = f"Column {name!r} is read as {kind}s{unit}, and {lost:,} of its {n_rows:,} values are "
     remedy = f"; they count as missing: correct them, or {by_choice(name, 'text')}"
-    return Note(name, reading.failed, about, remedy)
+    return Note(name, reading.failed, f"{about}none", remedy)
 
 
 def _identifier(name: str, texts: Texts) -> Note:

@@ -109,12 +109,14 @@ def _fields(text: str, delimiter: str) -> list[str]:
 def _heads(records: list[str]) -> bool:
     """Whether the first of some records has several names, and most of the others as many values.
 
-    A header alone is one, too.
+    Programs that write tables of one width fill up a title with empty values.
     """
     delimiter = _delimiter(records[0])
-    widths = [len(_fields(text, delimiter)) for text in records if text.strip()]
-    same = sum(width == widths[0] for width in widths[1:]) if widths else 0
-    return len(widths) > 0 and widths[0] > 1 and 2 * same >= len(widths) - 1
+    names = _fields(records[0], delimiter)
+    named = sum(bool(name.strip()) for name in names)
+    others = [len(_fields(text, delimiter)) for text in records[1:] if text.strip()]
+    same = sum(width == len(names) for width in others)
+    return len(names) > 1 and 2 * named > len(names) and 2 * same >= len(others)
 
 
 def _other_width(piece: Piece, error: pa.ArrowInvalid) -> InvalidData | None:
