@@ -174,17 +174,17 @@ BAD = {
     "missing labels": (
         lambda: parquet(table=TABLE.assign(late=[0, 1, None] * 20)),
         {},
-        "'late' has no label, .* in 20 rows, such as that with .* in 'age'; drop",
+        "'late' has no label, .* in 20 rows, such as that with .* in 'age'; write .* drop",
     ),
     "missing text": (
         lambda: TABLE.assign(late=["a", "b", None] * 20),
         {},
-        "'late' has no label, .* in 20 rows, such as that with .* in 'age'; drop",
+        "'late' has no label, .* in 20 rows, such as that with .* in 'age'; write .* drop",
     ),
     "NaN as label": (
         lambda: pa.table({"a": [1.0, 2, 3], "late": [0.0, 1.0, np.nan]}),
         {},
-        "column 'late' has no label, .* in 1 rows, such as that with 3.0 in 'a'; drop",
+        "column 'late' has no label, .* in 1 rows, such as that with 3.0 in 'a'; write .* drop",
     ),
     "one class": (lambda: TABLE.assign(late="a"), {}, r"X contains one class only \('a'\)"),
     "numbers as labels": (

@@ -121,8 +121,10 @@ def _train(model: "GPClassifier", rows: Any, out: Path, quiet: bool, **reading: 
     from rich.markup import escape
 
     from sepgp.cli.evaluate import show
+    from sepgp.data.rows.cached import CachedRows
     from sepgp.data.rows.counted import CountedRows
     from sepgp.data.split import SplitRows
+    from sepgp.data.stream_source import MEMORY
 
     checkpoint = None if model.checkpoint is None else Path(model.checkpoint)
     going_on = checkpoint is not None and checkpoint.exists()
@@ -142,7 +144,7 @@ def _train(model: "GPClassifier", rows: Any, out: Path, quiet: bool, **reading: 
         Console(stderr=True, quiet=quiet).status(f"Reading {escape(rows.name)} ...") as status,
         signals.stoppable(model, first_step, too_early) as stopped,
     ):
-        rows = CountedRows(rows)
+        rows = CountedRows(CachedRows(rows, MEMORY))  # held-out rows are read again in the end
         fitted = model.fit(rows, **reading).model_
     model.save(out)
     if not begun:
