@@ -35,6 +35,10 @@ class DaskGPClassifier(GPClassifier):
     rows, and a tree of sums adds what they learned. A worker that is lost costs the steps of its
     parts in this round and the reading of its rows, and changes no number of the result.
 
+    All parameters that are not listed here are as in `GPClassifier`, with steps, their `batch_size`
+    and `max_iter` counted for each part; `history_` has a row per round, and `callbacks` are called
+    after every round.
+
     Parameters
     ----------
     client : distributed.Client or None
@@ -50,9 +54,6 @@ class DaskGPClassifier(GPClassifier):
         comes late counts in the next round, and results depend on who was late.
     n_factors : int, "class", "part" or a dict
         As in `GPClassifier`; "part" gives each part a tied factor of its own.
-    **others
-        As in `GPClassifier`, with steps, their `batch_size` and `max_iter` counted for each part;
-        `history_` has a row per round, and `callbacks` are called after every round.
     """
 
     def __init__(
