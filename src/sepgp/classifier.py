@@ -2,27 +2,20 @@
 
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
-from operator import attrgetter
-from typing import Any, Self, overload
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted
+from numpy.typing import ArrayLike
 
 from sepgp.data.inputs import Given
-from sepgp.data.rows import Rows
-from sepgp.data.scaling import Floats
 from sepgp.errors import InvalidParameter
 from sepgp.evaluation.about import about_if_quick
-from sepgp.evaluation.relevance import relevance
-from sepgp.export import model as export
 from sepgp.files import model as files
 from sepgp.files.content import DAMAGE, damaged
+from sepgp.fitted import Fitted
 from sepgp.gp.kernels import Kernel
-from sepgp.model import Model
 from sepgp.training import online
 from sepgp.training.fit import Run, fit
 from sepgp.training.record import Record
@@ -30,14 +23,11 @@ from sepgp.training.settings import Settings
 
 logger = logging.getLogger(__name__)
 
-Stream = str | os.PathLike[str] | Rows | Callable[..., Any] | Iterator[Any]
-"""Rows that are read block by block: predictions of them are an iterator of one per block."""
-
 OF_A_RUN = ("callbacks", "checkpoint", "device", "random_state", "verbose", "warm_start")
 """Parameters that belong to a run and not to its model."""
 
 
-class GPClassifier(ClassifierMixin, BaseEstimator):
+class GPClassifier(Fitted):
     """Sparse Gaussian process classifier with a probit likelihood, trained by EP, SEP or ADF.
 
     For two classes the model is y = sign(f(x) + ε) with ε standard normal and f a Gaussian process
@@ -190,9 +180,6 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         self.checkpoint, self.checkpoint_every = checkpoint, checkpoint_every
         self.n_factors, self.power = n_factors, power
 
-    model_: Model
-    """All that training found, set as a whole: other threads predict by the old or the new one."""
-
     def fit(
         self,
         X: Any,
@@ -266,74 +253,6 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     def _run(self) -> Run:
         return Run(**{field.name: getattr(self, field.name) for field in fields(Run)})
 
-    @overload
-    def predict_latent(self, X: Stream) -> Iterator[tuple[Floats, Floats]]: ...
-
-    @overload
-    def predict_latent(self, X: Any) -> tuple[Floats, Floats]: ...
-
-    def predict_latent(self, X: Any) -> Any:
-        """Mean and variance of f at the rows X: two arrays of shape (n,), or (n, C) for C > 2.
-
-        For two classes `predict_proba` is Φ(mean/√(1 + variance)); a variance near the kernel's
-        amplitude says that the model knows nothing there. Cost O(m² + md) per row.
-        """
-        return self._model_for(X).latent(X)
-
-    @overload
-    def decision_function(self, X: Stream) -> Iterator[Floats]: ...
-
-    @overload
-    def decision_function(self, X: Any) -> Floats: ...
-
-    def decision_function(self, X: Any) -> Any:
-        """For two classes z = mean/√(1 + variance) of f, shape (n,): P(classes_[1]) = Φ(z).
-
-        For C > 2 the logarithms of the probabilities, shape (n, C).
-        """
-        model = self._model_for(X)
-        return model.predict(X, model.likelihood.decision)
-
-    @overload
-    def predict_proba(self, X: Stream) -> Iterator[Floats]: ...
-
-    @overload
-    def predict_proba(self, X: Any) -> Floats: ...
-
-    def predict_proba(self, X: Any) -> Any:
-        """Probabilities of the classes at the rows X, shape (n, C), columns as `classes_`."""
-        return self._model_for(X).probabilities(X)
-
-    @overload
-    def predict_log_proba(self, X: Stream) -> Iterator[Floats]: ...
-
-    @overload
-    def predict_log_proba(self, X: Any) -> Floats: ...
-
-    def predict_log_proba(self, X: Any) -> Any:
-        """Logarithms of `predict_proba`, shape (n, C), exact for probabilities near 0 too."""
-        return self._model_for(X).log_probabilities(X)
-
-    @overload
-    def predict(self, X: Stream) -> Iterator[NDArray[Any]]: ...
-
-    @overload
-    def predict(self, X: Any) -> NDArray[Any]: ...
-
-    def predict(self, X: Any) -> Any:
-        """The most probable class of each of the rows X, shape (n,)."""
-        return self._model_for(X).labels(X)
-
-    def score(
-        self, X: Any, y: Any = None, sample_weight: Any = None, *, target: str | None = None
-    ) -> float:
-        """The share of right labels; without y they are in `target`, or the column of training."""
-        if y is not None:
-            return float(super().score(X, y, sample_weight))
-        model = self._fitted()
-        given = Given(X, None, sample_weight, target or model.target, model.schema.names)
-        return model.accuracy(given.rows())
-
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to a file, which `sepgp.load` reads; see `sepgp.files.model`."""
         if not hasattr(self, "model_"):
@@ -341,60 +260,6 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         parameters = self.get_params(deep=False)
         kept = {name: value for name, value in parameters.items() if name not in OF_A_RUN}
         files.save(self.model_, kept, path, about_if_quick(self.model_))
-
-    def to_onnx(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model as a graph of ONNX, which predicts without torch and sepgp.
-
-        It has one input X, float64 of shape (n, d), or for tables with text or missing values an
-        input of shape (n, 1) per column: float64 with NaN for missing, or text with "" for missing.
-        Its outputs are label, probabilities, and mean and variance of f. Dates and kernels with
-        code of their own are refused. Needs `sepgp[onnx]`.
-        """
-        export.write(self._fitted(), path)
-
-    def _model_for(self, X: Any) -> Model:
-        """The fitted model, after a warning of values of X that it cannot use as they are."""
-        model = self._fitted()
-        model.schema.warn_of_strange(X)
-        return model
-
-    def _fitted(self) -> Model:
-        check_is_fitted(self)
-        return self.model_
-
-    classes_ = property(attrgetter("model_.classes"))
-    n_features_in_ = property(attrgetter("model_.schema.n_columns"))
-    encoding_ = property(attrgetter("model_.schema.encoding"))
-    target_ = property(attrgetter("model_.target"))
-    kernel_ = property(attrgetter("model_.kernel"))
-    inducing_points_ = property(attrgetter("model_.inducing_points"))
-    log_evidence_ = property(attrgetter("model_.log_evidence"))
-    history_ = property(attrgetter("model_.history"))
-    n_iter_ = property(attrgetter("model_.n_iter"))
-
-    @property
-    def feature_importances_(self) -> Floats:
-        """The share of every column of X in how much f depends on them, shape (n_features_in_,).
-
-        Sobol's total effect over the inducing points, see `sepgp.evaluation.relevance`; zeros if f
-        is constant. It is computed anew at every look, in O(m²d) per column.
-        """
-        model = self._fitted()
-        shares = relevance(model)
-        return np.array([shares.get(name, 0.0) for name, _, _ in model.schema.columns])
-
-    @property
-    def feature_names_in_(self) -> NDArray[Any]:
-        """The names of the columns of X, when it had names."""
-        names = self.model_.schema.names
-        if names is None:
-            raise AttributeError("The rows of training had no names.")
-        return np.array(names, dtype=object)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
 
 
 def load(path: str | os.PathLike[str]) -> GPClassifier:
