@@ -123,7 +123,8 @@ def test_evaluate_says_which_classes_the_areas_are_of(files):
 
 def test_a_label_that_none_of_many_classes_has_gets_one_short_sentence():
     X, y = blobs(80, 40)
-    model = quick(max_iter=1).fit(X, y)
+    with pytest.warns(UserWarning, match="40 whole numbers as classes"):
+        model = quick(max_iter=1).fit(X, y)
     with pytest.raises(InvalidData, match=r"the label 77, but .* \[0, 1, .*, …\];") as error:
         findings(model.model_, ArrayRows(X, np.where(y == 3, 77, y)))
     assert_one_sentence(str(error.value))

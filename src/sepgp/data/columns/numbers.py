@@ -105,6 +105,8 @@ def values(texts: pa.Array, comma: bool, unit: str) -> Floats:
         mine |= found.of_unit("")
     elif unit == TRUTH:
         mine |= (found.values == 0) | (found.values == 1)
+    if not unit and not mine.any():  # a column that had a type of its own in training
+        mine = found.of_unit(TRUTH) | found.of_unit(SECONDS)
     return np.where(mine, found.values, np.nan)
 
 
