@@ -43,6 +43,11 @@ CODE = r"^0\d+\pL*$"
 """Zeros in front belong to a code, such as a postcode."""
 MONTH = r"^(?:0[1-9]|1[0-2])\.(?:19|20)\d\d$"
 """A month of a year, such as 03.2021."""
+PLAIN = r"^[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?$"
+PLAIN_COMMA = r"^[-+]?\d+(?:,\d+)?$"
+"""Numbers as computers write them, with a decimal point and with a decimal comma."""
+FRACTION = r"^[-+]?\d+{point}(?:\d{{1,2}}|\d{{4,}})$"
+"""With the other sign than the decimal one: no number, since it sets no thousands apart."""
 PAIR = r"^\d+(?:[.,]\d+)? ?[/x×] ?\d+(?:[.,]\d+)?(?: ?\pL+)?$"
 """Two numbers, such as 120/80."""
 
@@ -68,13 +73,28 @@ class Quantities(NamedTuple):
 
 
 def parsed(texts: pa.Array, comma: bool = False) -> Quantities:
-    """The quantities that texts stand for; with `comma`, that is the decimal point."""
-    if not comma:
-        try:
-            plain = _array(texts.cast(pa.float64()))
-            return Quantities(plain, np.zeros(len(plain), bool), np.zeros(len(plain), int), ("",))
-        except pa.ArrowInvalid:
-            pass
+    """The quantities that texts stand for; with `comma`, that is the decimal point.
+
+    Numbers as computers write them, which most are, are read a hundred times faster than others.
+    """
+    easy = has_shape(texts, PLAIN_COMMA if comma else PLAIN)
+    hard = ~(easy | has_shape(texts, FRACTION.format(point=r"\." if comma else ",")))
+    plain = texts.filter(pa.array(easy))
+    plain = pc.replace_substring(plain, ",", ".") if comma else plain
+    values, bounds = np.full(len(texts), np.nan), np.zeros(len(texts), bool)
+    values[easy] = _array(plain.cast(pa.float64()))
+    if not hard.any():
+        return Quantities(values, bounds, np.zeros(len(texts), int), ("",))
+    units = np.full(len(texts), "", object)
+    found = _written(texts.filter(pa.array(hard)), comma)
+    values[hard], bounds[hard] = found.values, found.bounds
+    units[hard] = np.array(found.names, object)[found.units]
+    names, codes = np.unique(units, return_inverse=True)
+    return Quantities(values, bounds, codes, tuple(names.tolist()))
+
+
+def _written(texts: pa.Array, comma: bool) -> Quantities:
+    """The quantities of texts as people write them."""
     clean = pc.utf8_trim_whitespace(pc.utf8_lower(texts))
     for sign, usual in SIGNS.items():
         clean = pc.replace_substring_regex(clean, sign, usual)

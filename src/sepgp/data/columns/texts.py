@@ -72,7 +72,8 @@ class Texts:
         commas = numbers.with_commas(texts, points)
         # The rule are numbers; what else they may be would cost time.
         months = len(texts) > 0 and numbers.has_shape(texts[:LOOKED_AT], numbers.MONTH).all()
-        plain = 2 * int(rows[points.of_unit("")].sum()) > rows.sum() and not dated and not months
+        most = max(int(rows[found.of_unit("")].sum()) for found in (points, commas))
+        plain = 2 * most > rows.sum() and not dated and not months
         shapes = _shapes(texts, rows, points.values, commas.values, plain)
         never = np.full(len(texts), np.datetime64("NaT", "us"))
         times = [never if plain else dates.parsed(texts, first) for first in (False, True)]
