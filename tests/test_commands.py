@@ -731,6 +731,7 @@ def test_resume_goes_on_with_more_steps(folder, tmp_path, monkeypatch) -> None:
     assert sepgp.load(tmp_path / "m.sepgp").n_iter_ == 12
 
 
+@pytest.mark.slow
 def test_a_finished_run_goes_on_with_more_steps_or_says_that_it_is_finished(folder, tmp_path):
     arguments = train(folder, tmp_path, "--steps", 5)
     assert run(*arguments).returncode == 0

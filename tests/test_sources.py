@@ -178,7 +178,7 @@ def test_several_csv_files(expected, piece, monkeypatch, folder) -> None:
         assert_same(model().fit(source, target="late"), expected)
 
 
-@pytest.mark.parametrize("piece", [2**20, 300])
+@pytest.mark.parametrize("piece", [2**20, pytest.param(300, marks=pytest.mark.slow)])
 def test_csv_has_the_types_of_a_table(piece, monkeypatch) -> None:
     monkeypatch.setattr(lines, "PIECE", piece)
     tricky = REAL.assign(colour=["one, two", 'say "no"', None] * 20, day=REAL["day"].dt.date)
@@ -325,6 +325,7 @@ REAL_SOURCES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", REAL_SOURCES.values(), ids=REAL_SOURCES)
 def test_sources_of_a_real_table(source) -> None:
     rows, expected = source(), model().fit(REAL, target="late")

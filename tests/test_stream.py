@@ -327,6 +327,7 @@ def test_cached_rows_are_those_of_the_source(source) -> None:
                     assert_array_equal(actual.y, expected.y)
 
 
+@pytest.mark.slow
 def test_a_real_table_as_a_stream() -> None:
     real = TABLE.assign(
         colour=["red", "blue", None] * 100,

@@ -109,7 +109,7 @@ def test_a_factor_on_the_weights() -> None:
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("n_blocks", [1, 7])
+@pytest.mark.parametrize("n_blocks", [1, pytest.param(7, marks=pytest.mark.slow)])
 def test_scaling_is_that_of_the_encoded_matrix(weighted, n_blocks) -> None:
     rows = table()
     weight = np.random.default_rng(1).uniform(0.1, 3, 200) if weighted else np.ones(200)
