@@ -15,6 +15,14 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 ROOT = Path(__file__).resolve().parents[1]
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The one long check of scikit-learn, which sets a thousand steps, is in make test-all."""
+    for item in items:
+        if "check_class_weight_classifiers" in item.name:
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture(scope="session")
 def data_dir() -> Path:
     """The folder with real data sets: $SEPGP_DATA, or ../shared/data beside the repository."""

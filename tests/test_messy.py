@@ -103,6 +103,7 @@ def test_dates_that_nothing_decides_need_a_word(tmp_path) -> None:
     assert first == {"--dayfirst": True, "--monthfirst": False}
 
 
+@pytest.mark.slow
 def test_how_to_read_a_column_can_be_chosen(tmp_path) -> None:
     rows = [f"{i % 7},{20200101 + i % 28},n{i},{i / 3:.2f},{i % 2}" for i in range(90)]
     path, model = tmp_path / "rows.csv", tmp_path / "model.sepgp"
@@ -362,6 +363,7 @@ def test_a_sign_for_missing_is_noticed(value) -> None:
     assert_one_sentence(str(caught[0].message))
 
 
+@pytest.mark.slow
 def test_dates_that_the_model_has_not_seen_are_not_guessed() -> None:
     days = pd.date_range("2020-01-01", periods=60)
     for when in (days, days.strftime("%Y-%m-%d"), days.strftime("%b %d, %Y")):

@@ -192,6 +192,7 @@ def test_csv_has_the_types_of_a_table(piece, monkeypatch) -> None:
     assert_allclose(read, actual.predict_proba(tricky), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_types_of_csv_are_those_of_several_places(monkeypatch, folder) -> None:
     monkeypatch.setattr(lines, "PIECE", 40)
     rows = [f"{i},,2008-01-01,x{i % 3},{i % 2}" for i in range(30)]

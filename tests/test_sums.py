@@ -90,7 +90,9 @@ def weighted(n: float, d: int) -> tuple[Problem, object]:
     return p, hyperparameters(RBF(d**0.5, 2.0), Z)
 
 
-@pytest.mark.parametrize("d", [1, 2, 8])
+@pytest.mark.parametrize(
+    "d", [1, pytest.param(2, marks=pytest.mark.slow), pytest.param(8, marks=pytest.mark.slow)]
+)
 def test_log_evidence_of_millions_of_rows_was_garbage(d) -> None:
     """n(g(cavity) − g(q)) multiplied rounding by n: +9.8 per row where −.45 is right."""
     evidence, accepted = [], []
