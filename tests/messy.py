@@ -25,7 +25,7 @@ FORMATS: dict[str, Callable[[float], str]] = {
     "thousands": lambda x: f"{1e6 * x:,.0f}",
     "spaces": lambda x: f"  {100 * x:.2f} ",
     "accounting": lambda x: f"({-1e3 * x:,.1f})" if x < 0 else f"{1e3 * x:,.1f}",
-    "minus behind": lambda x: f"{abs(1e3 * x):,.1f}" + "-" * (x < 0),
+    "minus behind": lambda x: f"{abs(1e3 * x):,.1f}" + "-" * bool(x < 0),
     "unit": lambda x: f"{70 + 12 * x:.1f} kg",
     "minus sign": lambda x: f"{100 * x:.2f}".replace("-", "−"),
     "decimal comma": lambda x: f"{x:.3f}".replace(".", ","),

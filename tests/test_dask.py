@@ -339,7 +339,7 @@ BAD = {
     "lengths": (
         lambda: (arrays(X, Y)[0], arrays(X, Y)[1][arrays(X, Y)[1] > 0]),
         {},
-        "y of partition 0 of X has .* values but X has 50 rows; give one value per row",
+        r"y of partition \d of X has .* values but X has 50 rows; give one value per row",
     ),
     "one class": (lambda: arrays(X, 0 * Y), {}, "y contains one class only"),
     "memory": (lambda: (X, Y), {}, "X is a ndarray; give a Dask array of shape"),

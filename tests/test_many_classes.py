@@ -261,7 +261,8 @@ def test_a_class_without_rows_and_rows_of_one_class(eaten, tmp_path):
 @pytest.mark.slow
 def test_a_page_on_hundreds_of_classes_shows_those_with_most_mistakes(tmp_path):
     X, y = blobs(120, 40)
-    model = quick(max_iter=2).fit(X, y)
+    with pytest.warns(UserWarning, match="40 whole numbers as classes"):
+        model = quick(max_iter=2).fit(X, y)
     report.write(model, X, y, tmp_path / "r.html")
     text = (tmp_path / "r.html").read_text()
     assert f"the {LISTED} classes with most mistakes, of 40" in text

@@ -247,10 +247,10 @@ class Stationary(_Scaled):
             )
         self.log_lengthscale2 = nn.Parameter(start.to(self.log_lengthscale2).clone())
 
-    @staticmethod
-    def value(x2: Tensor, log_variance: Tensor) -> Tensor:
-        """σ²k alone, where no gradient is wanted; overwrites x2."""
-        raise NotImplementedError
+    @classmethod
+    def value(cls, x2: Tensor, log_variance: Tensor) -> Tensor:
+        """σ²k alone, where no gradient is wanted; may overwrite x2."""
+        return cls.profile(x2, log_variance)[0]
 
     def forward(self, A: Tensor, B: Tensor) -> Tensor:
         if not torch.is_grad_enabled():
@@ -279,8 +279,8 @@ class RBF(Stationary):
         k = torch.sub(log_variance, x2, alpha=0.5).exp_()
         return k, k
 
-    @staticmethod
-    def value(x2: Tensor, log_variance: Tensor) -> Tensor:
+    @classmethod
+    def value(cls, x2: Tensor, log_variance: Tensor) -> Tensor:
         return x2.mul_(-0.5).add_(log_variance).exp_()
 
 
@@ -294,8 +294,8 @@ class Matern12(Stationary):
         # At x = 0 the derivative does not exist; 0 keeps coinciding points where they are.
         return k, torch.where(x > 0, k / x, torch.zeros_like(x))
 
-    @staticmethod
-    def value(x2: Tensor, log_variance: Tensor) -> Tensor:
+    @classmethod
+    def value(cls, x2: Tensor, log_variance: Tensor) -> Tensor:
         return x2.sqrt_().neg_().add_(log_variance).exp_()
 
 
@@ -310,8 +310,8 @@ class Matern32(Stationary):
         e = torch.sub(log_variance, x).exp_()
         return torch.addcmul(e, x, e), e
 
-    @staticmethod
-    def value(x2: Tensor, log_variance: Tensor) -> Tensor:
+    @classmethod
+    def value(cls, x2: Tensor, log_variance: Tensor) -> Tensor:
         x = x2.sqrt_()
         e = torch.sub(log_variance, x).exp_()
         return e.addcmul_(x, e)
@@ -329,8 +329,8 @@ class Matern52(Stationary):
         g = torch.addcmul(e, x, e).div_(3)
         return torch.addcmul(3 * g, x2, e, value=1 / 3), g
 
-    @staticmethod
-    def value(x2: Tensor, log_variance: Tensor) -> Tensor:
+    @classmethod
+    def value(cls, x2: Tensor, log_variance: Tensor) -> Tensor:
         x = x2.sqrt()
         e = torch.sub(log_variance, x).exp_()
         return e.mul_(x.add_(1).add_(x2, alpha=1 / 3))

@@ -77,16 +77,18 @@ def parsed(texts: pa.Array, comma: bool = False) -> Quantities:
 
     Numbers as computers write them, which most are, are read a hundred times faster than others.
     """
-    easy = has_shape(texts, PLAIN_COMMA if comma else PLAIN)
-    hard = ~(easy | has_shape(texts, FRACTION.format(point=r"\." if comma else ",")))
-    plain = texts.filter(pa.array(easy))
+    is_easy = _like(texts, PLAIN_COMMA if comma else PLAIN)
+    is_none = _like(texts, FRACTION.format(point=r"\." if comma else ","))
+    is_hard = pc.invert(pc.or_(is_easy, is_none))
+    easy, hard = _mask(is_easy), _mask(is_hard)
+    plain = texts.filter(is_easy)
     plain = pc.replace_substring(plain, ",", ".") if comma else plain
     values, bounds = np.full(len(texts), np.nan), np.zeros(len(texts), bool)
     values[easy] = _array(plain.cast(pa.float64()))
     if not hard.any():
         return Quantities(values, bounds, np.zeros(len(texts), int), ("",))
     units = np.full(len(texts), "", object)
-    found = _written(texts.filter(pa.array(hard)), comma)
+    found = _written(texts.filter(is_hard), comma)
     values[hard], bounds[hard] = found.values, found.bounds
     units[hard] = np.array(found.names, object)[found.units]
     names, codes = np.unique(units, return_inverse=True)
@@ -160,7 +162,18 @@ def with_commas(texts: pa.Array, points: Quantities) -> Quantities:
 
 def has_shape(texts: pa.Array, shape: str) -> NDArray[np.bool_]:
     """Whether texts match a pattern such as `CODE`, shape (b,)."""
-    return _mask(pc.match_substring_regex(texts, shape))
+    return _mask(_like(texts, shape))
+
+
+def any_has_shape(texts: pa.Array, shape: str) -> bool:
+    """Whether some text matches a pattern; imports no pandas, as turning into an array would."""
+    return bool(pc.any(_like(texts, shape)).as_py())
+
+
+def _like(texts: pa.Array, shape: str) -> pa.Array:
+    """The same as an array of Arrow, false where there is no text."""
+    found = pc.match_substring_regex(texts, shape)
+    return pc.and_kleene(found.is_valid(), found)  # filling in a value would import pandas
 
 
 def _seconds(texts: pa.Array) -> Floats:
@@ -187,7 +200,8 @@ def _array(column: pa.Array) -> Floats:
 
 
 def _mask(column: pa.Array) -> NDArray[np.bool_]:
-    return np.asarray(pc.fill_null(column, False).to_numpy(zero_copy_only=False), bool)
+    known = pc.and_kleene(column.is_valid(), column)
+    return np.asarray(known.to_numpy(zero_copy_only=False), bool)
 
 
 def _objects(column: pa.Array) -> NDArray[np.object_]:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from sepgp.data.columns.missing import SIGNS
-from sepgp.data.columns.numbers import CODE, has_shape
+from sepgp.data.columns.numbers import CODE, any_has_shape
 from sepgp.data.rows.base import Wanted
 from sepgp.data.rows.files import reading, same_columns
 from sepgp.data.rows.lines import LineRows, Piece, record
@@ -136,7 +136,7 @@ def _other_width(piece: Piece, error: pa.ArrowInvalid) -> InvalidData | None:
 
 def _natural(texts: pa.ChunkedArray) -> pa.DataType:
     """The type of values that texts are."""
-    if not has_shape(texts, CODE).any():
+    if not any_has_shape(texts, CODE):
         for dtype in LABELS:
             try:
                 texts.cast(dtype)
