@@ -37,6 +37,7 @@ from sepgp.gp.kernels import (
     Product,
     Stationary,
     Sum,
+    Warped,
     White,
 )
 from sepgp.inference import ep
@@ -121,7 +122,17 @@ KERNELS: dict[str, Callable[[], Kernel]] = {
     "sum": lambda: Sum(Matern32(1.2), Linear(0.3), Constant(0.4)),
     "product": lambda: Product(RBF(2.0), Matern52(1.5, 2.0)),
     "feature map": lambda: FeatureMap(network(), RBF(1.0, 2.0)),
+    "warped": lambda: warped(Matern32(1.5, 2.0) + RBF(1.0)),
 }
+
+
+def warped(kernel: Kernel, d: int = 4) -> Warped:
+    """With weights other than those it starts from, which leave x as it is."""
+    found = Warped(kernel, hidden=3)
+    found.start(problem(6, 1, d=d).X)
+    with torch.no_grad():
+        found.V += 8.0
+    return found
 
 
 def network() -> nn.Module:

@@ -28,6 +28,7 @@ MODELS = {
     **{method: {"method": method} for method in METHODS},
     "minibatches of EP": {"method": "ep", "batch_size": 16},
     "sum of kernels": {"kernel": kernels.RBF() + kernels.Constant() * kernels.Linear()},
+    "warped": {"kernel": kernels.Warped(kernels.Matern12() + kernels.RBF(), hidden=5)},
     "wide prior": {"kernel": kernels.Matern12(spread=float("inf"))},
     "float32": {"dtype": "float32"},
     "not standardised": {"standardize": False},

@@ -58,8 +58,9 @@ def test_ndtr_has_eleven_digits() -> None:
         "auto",
         kernels.Matern12() + kernels.Matern52() * kernels.RBF(),
         kernels.RBF() * kernels.Linear() + kernels.Constant() + kernels.White(0.1),
+        kernels.Warped(kernels.Matern12() + kernels.Matern12()),
     ],
-    ids=["auto", "matern", "linear"],
+    ids=["auto", "matern", "linear", "warped"],
 )
 def test_probabilities_are_those_of_the_library(kernel, n_classes, tmp_path) -> None:
     X, y = rows(300, 5, n_classes)

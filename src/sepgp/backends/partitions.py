@@ -219,8 +219,9 @@ class Recipe:
         return PartRows(scaled, y[kept], weight[kept]), len(y)
 
     def _nothing(self) -> PartRows:
-        d = len(self.scaling.mean)
-        return PartRows(np.empty((0, d), self._type), np.empty(0, np.int64), np.empty(0))
+        return PartRows(
+            np.empty((0, self.scaling.width), self._type), np.empty(0, np.int64), np.empty(0)
+        )
 
     @property
     def _type(self) -> str:

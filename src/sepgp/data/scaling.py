@@ -29,9 +29,25 @@ class Scaling(NamedTuple):
     scale: Floats
     """Shape (d,)."""
     tail: float
+    components: Floats | None = None
+    """Where there are very many features: the directions that rows are then projected on, shape
+    (d, q), orthogonal and of one length. See `sepgp.data.components`."""
+
+    @property
+    def width(self) -> int:
+        """How many numbers a scaled row has: d, or q."""
+        return len(self.mean) if self.components is None else self.components.shape[1]
 
     def apply(self, X: NDArray[np.generic]) -> Floats:
-        """Scale rows X, shape (b, d). Cost O(bd)."""
+        """Scale rows X, shape (b, d), to shape (b, width). Cost O(bd), or O(bdq)."""
+        return self.project(self.standardize(X))
+
+    def project(self, z: Floats) -> Floats:
+        """Standardised rows, shape (b, d), on the components: shape (b, width)."""
+        return z if self.components is None else z @ self.components
+
+    def standardize(self, X: NDArray[np.generic]) -> Floats:
+        """Rows X, shape (b, d), before they are projected: shape (b, d)."""
         with np.errstate(over="ignore"):
             z: Floats = (np.asarray(X, np.float64) - self.mean) / self.scale
         size = np.abs(z)
@@ -40,9 +56,16 @@ class Scaling(NamedTuple):
             z[far] = np.copysign(self.tail + np.log1p(size[far] - self.tail), z[far])
         return np.clip(z, -FARTHEST, FARTHEST, out=z)
 
+    def lift(self, Z: Floats) -> Floats:
+        """The standardised rows, shape (b, d), that are projected on Z, shape (b, width)."""
+        if self.components is None:
+            return np.array(Z)
+        lifted: Floats = Z @ (self.components / np.square(self.components).sum(0)).T
+        return lifted
+
     def undo(self, Z: Floats) -> Floats:
-        """The scaled rows Z, shape (b, d), in their original units. Cost O(bd)."""
-        z = np.array(Z)
+        """The scaled rows Z, shape (b, width), in their original units. Cost O(bd), or O(bdq)."""
+        z = self.lift(Z)
         size = np.abs(z)
         far = size > self.tail
         with np.errstate(over="ignore"):

@@ -105,7 +105,7 @@ class StreamSource:
         self._strata = strata(survey.counts, READERS if rows.splittable else 1)
         self._offsets = np.cumsum(survey.counts) - survey.counts
         self._dtype = np.dtype("f4" if how.dtype == torch.float32 else "f8")
-        capacity = MEMORY // (self._dtype.itemsize * (len(how.scaling.mean) + 3))
+        capacity = MEMORY // (self._dtype.itemsize * (how.scaling.width + 3))
         self._capacity = min(max(capacity, 2 * how.size), survey.n_kept)
         self._first = self._capacity // len(self._strata)
 
@@ -115,7 +115,7 @@ class StreamSource:
 
     def _batches(self, start: int) -> Generator[Batch]:
         epoch, skip = divmod(start, self.batches_per_epoch)
-        buffer = _Buffer(self._capacity + CHUNK, len(self._how.scaling.mean), self._dtype)
+        buffer = _Buffer(self._capacity + CHUNK, self._how.scaling.width, self._dtype)
         while True:
             for taken in islice(self._epoch(epoch, buffer), skip, None):
                 yield self._how.batch(*taken)

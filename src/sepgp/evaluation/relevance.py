@@ -21,21 +21,24 @@ def relevance(model: Model) -> dict[str, float]:
     sum over their functions, less the mean of these. Empty if f is constant. Cost O(m²d) per
     column and exchange.
     """
-    Z = model.Z.cpu()
+    Z, scaling = model.Z.cpu(), model.scaling
+    points = torch.from_numpy(scaling.lift(Z.numpy()))
     names, _, sizes = zip(*model.schema.columns, strict=True)
     beta, kernel = model.predictor.beta.cpu(), copy.deepcopy(model.kernel).cpu()
     if beta.ndim == 2:  # of C classes: what moves all of them together changes nothing
         beta = beta - beta.mean(0)
+    directions = None if scaling.components is None else torch.from_numpy(scaling.components)
     exchanges = max(1, min(EXCHANGES, len(Z) - 1, ROWS // (len(Z) * len(names))))
     effects = []
     with torch.no_grad():
         f = beta @ kernel(Z, Z.clone())
-        for features in torch.split(torch.arange(Z.shape[1]), list(sizes)):
+        for features in torch.split(torch.arange(points.shape[1]), list(sizes)):
             effect = 0.0
             for k in range(1, exchanges + 1):
-                exchanged = Z.clone()
-                exchanged[:, features] = Z.roll(k, 0)[:, features]
-                effect += float(((f - beta @ kernel(Z, exchanged)) ** 2).mean())
+                exchanged = points.clone()
+                exchanged[:, features] = points.roll(k, 0)[:, features]
+                seen = exchanged if directions is None else exchanged @ directions
+                effect += float(((f - beta @ kernel(Z, seen)) ** 2).mean())
             effects.append(effect)
     total = sum(effects)
     return {n: e / total for n, e in zip(names, effects, strict=True)} if total > 0 else {}

@@ -29,7 +29,8 @@ def scaled(graph: Graph, scaling: Scaling, X: Value) -> Value:
         beyond = graph.apply("Log", 1.0 + graph.apply("Max", size - scaling.tail, 0.0))
         pulled = graph.apply("Sign", z) * (scaling.tail + beyond)
         z = graph.where(size > scaling.tail, pulled, z)
-    return graph.apply("Max", graph.apply("Min", z, FARTHEST), -FARTHEST)
+    z = graph.apply("Max", graph.apply("Min", z, FARTHEST), -FARTHEST)
+    return z if scaling.components is None else z @ scaling.components
 
 
 def _encoded(graph: Graph, encoder: Encoder) -> Value:

@@ -47,6 +47,8 @@ def covariance(graph: Graph, kernel: Kernel, X: Value, Z: Tensor) -> Value:
     """k(x, z) for rows X, shape (n, d), and inducing points Z, shape (m, d): shape (n, m)."""
     if isinstance(kernel, kernels.Sum | kernels.Product):
         return _joined(kernel, [covariance(graph, part, X, Z) for part in _parts(kernel)])
+    if isinstance(kernel, kernels.Warped):
+        return covariance(graph, kernel.kernel, _warp(graph, kernel, X), kernel.warp(Z).detach())
     points = _array(Z)
     if isinstance(kernel, kernels.Linear):
         return X @ (kernel.variance.item() * points.T)
@@ -67,10 +69,18 @@ def diagonal(graph: Graph, kernel: Kernel, X: Value) -> Value:
     """k(x, x) for rows X, shape (n, d): shape (n, 1)."""
     if isinstance(kernel, kernels.Sum | kernels.Product):
         return _joined(kernel, [diagonal(graph, part, X) for part in _parts(kernel)])
+    if isinstance(kernel, kernels.Warped):
+        return diagonal(graph, kernel.kernel, _warp(graph, kernel, X))
     variance: float = kernel.variance.item()  # type: ignore[operator]
     if isinstance(kernel, kernels.Linear):
         return variance * graph.reduce("ReduceSum", X * X, 1)
     return _of_rows(graph, X, np.full((1, 1), variance))
+
+
+def _warp(graph: Graph, kernel: kernels.Warped, X: Value) -> Value:
+    """φ(x) = x + tanh(xW + c)V."""
+    W, c, V = (kernel.unit * _array(weights) for weights in (kernel.W, kernel.c, kernel.V))
+    return X + graph.apply("Tanh", X @ W + c) @ V
 
 
 def _parts(kernel: kernels.Sum | kernels.Product) -> list[Any]:

@@ -18,7 +18,7 @@ from sepgp.data.schema import Schema
 from sepgp.files import content
 from sepgp.files import tensors as tensor_files
 from sepgp.files.content import FORMAT, VERSION
-from sepgp.files.kernels import kernel_of, parameters_of, structure_of
+from sepgp.files.kernels import kernel_of, parameters_of, structure_of, width
 from sepgp.gp.kernels import Kernel
 from sepgp.gp.natural import Natural
 from sepgp.gp.predictor import Predictor, posterior
@@ -63,6 +63,7 @@ def save(
         "F": model.predictor.F,
         "mean": torch.from_numpy(model.scaling.mean),
         "scale": torch.from_numpy(model.scaling.scale),
+        **_components(model.scaling),
         "history": torch.tensor(
             np.column_stack([model.history[name] for name in HISTORY]).astype(np.float64)
         ),
@@ -89,6 +90,12 @@ def save(
         **counts,
     }
     tensor_files.write(path, tensors, header)
+
+
+def _components(scaling: Scaling) -> dict[str, Tensor]:
+    if scaling.components is None:
+        return {}
+    return {"components": torch.from_numpy(np.ascontiguousarray(scaling.components))}
 
 
 def load(path: str | os.PathLike[str]) -> tuple[Model, dict[str, Any]]:
@@ -121,6 +128,9 @@ def _check_tensors(tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> 
     of_u = {"Lambda": (m, m), "b": (m,), "beta": (m,), "F": (m, m)}
     latents = for_classes(len(header["classes"])).latents
     shapes = {name: (*latents, *shape) for name, shape in of_u.items()}
+    if "components" in tensors:
+        features = len(tensors["components"])
+        shapes["components"], d = (features, d), features
     for name, shape in {**shapes, "mean": (d,), "scale": (d,)}.items():
         _require(tensors[name].shape == shape, f"{name} is not of shape {shape}")
 
@@ -165,6 +175,7 @@ def _model(
             tensors["mean"].numpy().copy(),
             tensors["scale"].numpy().copy(),
             math.inf if tail is None else float(tail),
+            tensors["components"].numpy().copy() if "components" in tensors else None,
         ),
         likelihood=for_classes(len(header["classes"]), float(parameters.get("power", 1.0))),
         kernel=kernel_of(header["kernel"], "kernel", tensors),
@@ -218,9 +229,8 @@ def _check(model: Model) -> None:
     _require(seen, "it has seen no rows, or more than there can be")
     positive = bool(np.all(model.scaling.scale > 0)) and model.scaling.tail > 0
     _require(positive, "a scale is not positive")
-    _check_columns(model.schema, d)
-    sizes = {parameter.numel() for parameter in model.kernel.parameters()}
-    _require(sizes <= {1, d}, "the kernel has not one length-scale per feature")
+    _check_columns(model.schema, len(model.scaling.mean))
+    _require(width(model.kernel) in (None, d), "the kernel has not one length-scale per feature")
 
 
 def _check_columns(schema: Schema, d: int) -> None:

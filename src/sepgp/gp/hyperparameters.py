@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from sepgp.gp.kernels import LOG_BOUNDS, Kernel, Stationary
+from sepgp.gp.kernels import LOG_BOUNDS, Kernel, Stationary, Warped
 
 INDUCING = "Z"
 
@@ -65,6 +65,11 @@ class Hyperparameters:
             for path, module in self._covariances.named_modules()
             if isinstance(module, Stationary)
         }
+        self._decays = {
+            f"{path}.V": module.spread
+            for path, module in self._covariances.named_modules()
+            if isinstance(module, Warped)
+        }
         self._shapes = {name: value.shape for name, value in learned.items()}
         self._sizes = [value.numel() for value in learned.values()]
         bounds = [LOG_BOUNDS.get(name.split(".")[-1], (-math.inf, math.inf)) for name in learned]
@@ -106,11 +111,13 @@ class Hyperparameters:
         """Gradient, shape (p,), of the weak log prior of ξ. Cost O(p).
 
         The log ℓ² of the features of a kernel are N(c, spread²) about a free common c, so the
-        gradient is (their mean − log ℓ²)/spread².
+        gradient is (their mean − log ℓ²)/spread². The V of a warped kernel is N(0, spread²).
         """
         parts = torch.split(xi, self._sizes) if self._sizes else ()
         pulls = [
-            (part.mean() - part) / self._spreads.get(name, math.inf) ** 2
+            -part / self._decays[name] ** 2
+            if name in self._decays
+            else (part.mean() - part) / self._spreads.get(name, math.inf) ** 2
             for name, part in zip(self._shapes, parts, strict=True)
         ]
         return torch.cat(pulls) if pulls else torch.zeros_like(xi)

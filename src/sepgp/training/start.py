@@ -13,12 +13,14 @@ from sepgp.data.batches import Batching, Source, aligned
 from sepgp.data.prepared import Data, Surveyed
 from sepgp.data.scaling import Floats, Scaling, identity
 from sepgp.data.schema import Schema
+from sepgp.data.survey import Arrays
 from sepgp.errors import InvalidParameter
 from sepgp.gp.inducing import start_points
-from sepgp.gp.kernels import Kernel, named
+from sepgp.gp.kernels import AUTO, Kernel, named
 from sepgp.inference.method import State
 from sepgp.likelihoods import Likelihood, for_classes
 from sepgp.model import Model
+from sepgp.training.choice import best, worth_while
 from sepgp.training.settings import Settings
 
 MAX_ROWS = 20_000
@@ -67,36 +69,56 @@ def from_rows(
 
     `points`, shape (m, d), are the inducing points if they are known, in standardised units.
     """
-    rows, codes, weight = data.sample()
-    d = rows.shape[1]
-    scaling = data.scaling() if settings.standardize else identity(d)
-    if points is not None and points.shape[1] == d:
-        Z: Floats = points.numpy()
-    elif isinstance(settings.inducing, str):
-        some, most = np.flatnonzero(weight > 0), _most_rows(settings)
-        if len(some) > most:
-            some = np.sort(rng.choice(some, most, replace=False))
-        scaled = scaling.apply(rows[some])
-        Z = start_points(
-            settings.inducing, scaled, codes[some], weight[some], settings.n_inducing, rng
-        )
-    else:
-        Z = scaling.apply(inducing_points(settings.inducing, d))
-    kernel = (
-        copy.deepcopy(settings.kernel)
-        if isinstance(settings.kernel, Kernel)
-        else named(settings.kernel, d, len(data.classes))
-    )
-    placed = aligned(torch.as_tensor(Z, device=settings.device))
-    kernel.start(placed)
-    kernel = kernel.to(settings.device)
     if settings.power != 1 and len(data.classes) > 2:
         raise InvalidParameter(
             f"power={settings.power!r} is for two classes, and there are {len(data.classes)}; "
             "leave it at 1."
         )
     likelihood = for_classes(len(data.classes), settings.power)
+    arrays = data.sample()
+    scaling = data.scaling() if settings.standardize else identity(arrays[0].shape[1])
+    kernel, scaling = _kernel(settings, data, arrays, scaling, likelihood)
+    if points is not None and points.shape[1] == scaling.width:
+        Z: Floats = points.numpy()
+    elif isinstance(settings.inducing, str):
+        Z = _start_points(settings, arrays, scaling, rng)
+    else:
+        Z = scaling.apply(inducing_points(settings.inducing, len(scaling.mean)))
+    placed = aligned(torch.as_tensor(Z, device=settings.device))
+    kernel.start(placed)
+    kernel = kernel.to(settings.device)
     return Start(schema, target, data.classes, scaling, likelihood, kernel, placed)
+
+
+def _kernel(
+    settings: Settings,
+    data: Data | Surveyed,
+    arrays: Arrays,
+    scaling: Scaling,
+    likelihood: Likelihood,
+) -> tuple[Kernel, Scaling]:
+    """The kernel, and the scaling of what it sees: as told, the default's, or by trials."""
+    if isinstance(settings.kernel, Kernel):
+        return copy.deepcopy(settings.kernel), scaling
+    shape = data.n_rows, len(scaling.mean), len(data.classes)
+    by_column = isinstance(settings.n_factors, Mapping)  # of the features, as they are
+    if settings.kernel == AUTO and worth_while(settings, *shape) and not by_column:
+        chosen = best(arrays, scaling, likelihood)
+        return chosen.kernel, chosen.scaling
+    return named(settings.kernel, scaling.width, len(data.classes)), scaling
+
+
+def _start_points(
+    settings: Settings, arrays: Arrays, scaling: Scaling, rng: np.random.RandomState
+) -> Floats:
+    """Inducing points to start from, scaled, shape (m, width)."""
+    rows, codes, weight = arrays
+    some, most = np.flatnonzero(weight > 0), _most_rows(settings)
+    if len(some) > most:
+        some = np.sort(rng.choice(some, most, replace=False))
+    scaled = scaling.apply(rows[some])
+    how, m = str(settings.inducing), settings.n_inducing
+    return start_points(how, scaled, codes[some], weight[some], m, rng)
 
 
 def _most_rows(settings: Settings) -> int:

@@ -1,0 +1,142 @@
+"""The default kernel of large tables: the best of some on held-out rows of a sample.
+
+Which kernel suits a table cannot be told from its shape, and the evidence of a sparse model is too
+kind to rich kernels. So each candidate is trained for a few steps with few inducing points, and
+held-out rows decide. After that all rows are trained on.
+"""
+
+import logging
+import math
+from itertools import islice
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from sepgp.data.array_source import ArraySource
+from sepgp.data.batches import MINIBATCH, Batching, aligned
+from sepgp.data.components import projected
+from sepgp.data.scaling import Floats, Scaling
+from sepgp.data.survey import Arrays
+from sepgp.gp.hyperparameters import Hyperparameters
+from sepgp.gp.inducing import start_points
+from sepgp.gp.kernels import AUTO, MANY_FEATURES, Kernel, Warped, named
+from sepgp.likelihoods import Likelihood
+from sepgp.threads import spread
+from sepgp.training.monitor import CHUNK, Monitor
+from sepgp.training.optimizers import Adam
+from sepgp.training.schedule import MINIBATCH_STEPS, inducing_rate
+from sepgp.training.settings import Settings
+from sepgp.training.step import Engine
+
+logger = logging.getLogger(__name__)
+
+SMOOTH, ROUGH, SMOOTHER = "matern32+matern32", "matern12+matern12", "rbf+matern32"
+STEPS, POINTS, BATCH = 150, 100, 1000
+"""Of a trial."""
+ROWS, HELD_OUT = 100_000, 5_000
+"""Rows of a trial, at most: to train on, and a fifth of all to compare on."""
+WORTH = 4
+"""There are trials only before a training of at least so many times as many steps ..."""
+SECONDS = 20.0
+"""... or, with a time budget, of so many seconds."""
+
+
+class Candidate(NamedTuple):
+    """A kernel, and what it sees of the rows."""
+
+    kernel: Kernel
+    scaling: Scaling
+    name: str
+
+
+class Some(NamedTuple):
+    """Rows to try kernels on, not scaled."""
+
+    X: NDArray[np.generic]
+    codes: NDArray[np.int64]
+    weight: Floats
+
+    def take(self, where: NDArray[np.intp] | slice) -> "Some":
+        """A part of the rows."""
+        return Some(self.X[where], self.codes[where], self.weight[where])
+
+    def source(self, scaling: Scaling, size: int) -> ArraySource:
+        """Batches of the rows."""
+        return ArraySource(*self, Batching(scaling, size, 0, torch.float32))
+
+
+def worth_while(settings: Settings, n_rows: int, n_features: int, n_classes: int) -> bool:
+    """Whether the default kernel is chosen by trials: with minibatches, before a long training.
+
+    With many classes, whose trials take longer, only where there are very many features.
+    """
+    if not settings.learn_kernel or (n_classes > 2 and n_features <= MANY_FEATURES):
+        return False
+    steps = MINIBATCH_STEPS if settings.max_iter is None else settings.max_iter
+    long = steps >= WORTH * STEPS
+    if settings.time_budget is not None:
+        long = settings.time_budget >= SECONDS and (long or settings.max_iter is None)
+    return long and n_rows > max(settings.rows_per_step, MINIBATCH)
+
+
+def candidates(scaling: Scaling, X: NDArray[np.generic], n_classes: int) -> list[Candidate]:
+    """What is tried for rows X, shape (k, d).
+
+    Smooth and rough functions, each of the features and of a learned map of them; with very many
+    features, functions of their principal components beside those of the features.
+    """
+    if X.shape[1] > MANY_FEATURES:
+        features = Candidate(named(AUTO, X.shape[1], n_classes), scaling, "features")
+        scaling = projected(scaling, X)
+        kernels = {f"components, {name}": named(name, scaling.width) for name in (SMOOTHER, SMOOTH)}
+        return [features, *(Candidate(kernel, scaling, name) for name, kernel in kernels.items())]
+    kernels = {name: named(name, scaling.width) for name in (SMOOTH, ROUGH)}
+    kernels |= {f"warped {name}": Warped(kernel) for name, kernel in kernels.items()}
+    return [Candidate(kernel, scaling, name) for name, kernel in kernels.items()]
+
+
+def best(arrays: Arrays, scaling: Scaling, likelihood: Likelihood) -> Candidate:
+    """The candidate with the lowest NLL on held-out rows; arrays are X, codes and weights.
+
+    The rows alone decide, so that a run that goes on from a checkpoint finds the same one. Cost:
+    `STEPS` steps with `POINTS` inducing points for each candidate, on all cores.
+    """
+    rng, whole = np.random.RandomState(0), Some(*arrays)
+    usable = np.flatnonzero(whole.weight > 0)
+    some = whole.take(usable[rng.permutation(len(usable))[: ROWS + HELD_OUT]])
+    n_held_out = min(HELD_OUT, len(some.codes) // 5)
+    held_out, trained = some.take(slice(n_held_out)), some.take(slice(n_held_out, None))
+    few = trained.take(slice(100 * POINTS))
+    points = start_points("kmeans", scaling.standardize(few.X), few.codes, few.weight, POINTS, rng)
+    tried = candidates(scaling, trained.X, max(2, math.prod(likelihood.latents)))
+    scores = [math.inf] * len(tried)
+
+    def trial(number: int) -> None:
+        nll = score(tried[number], points, likelihood, trained, held_out)
+        scores[number] = math.inf if math.isnan(nll) else nll
+
+    spread(trial, range(len(tried)))
+    for candidate, nll in zip(tried, scores, strict=True):
+        logger.info("trial: %s has a held-out NLL of %.4f", candidate.name, nll)
+    return tried[int(np.argmin(scores))]
+
+
+def score(
+    candidate: Candidate, points: Floats, likelihood: Likelihood, trained: Some, held_out: Some
+) -> float:
+    """The NLL of held-out rows after a short training from standardised points, shape (m, d)."""
+    kernel, scaling, _ = candidate
+    Z = aligned(torch.as_tensor(scaling.project(points)))
+    kernel.start(Z)
+    hyper = Hyperparameters(kernel, Z)
+    engine = Engine.of(Settings(), likelihood, hyper)
+    source = trained.source(scaling, BATCH)
+    state = engine.init(len(Z), source.n_rows, minibatch=True)
+    share = inducing_rate(Adam.rate, STEPS) / Adam.rate
+    for number, batch in enumerate(islice(source.batches(), STEPS)):
+        rate = Adam.rate * 0.5 * (1 + math.cos(math.pi * number / (STEPS - 1)))
+        state, _ = engine.step(state, batch, source.total_weight, rate, share)
+    measured = Monitor(hyper, likelihood, held_out.source(scaling, CHUNK))
+    return measured.measure(None, 0, state.xi, state.sites)[1]

@@ -1,0 +1,151 @@
+"""The default kernel of large tables: trials on held-out rows, learned maps and components."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import sepgp
+from sepgp import GPClassifier, kernels
+from sepgp.data.components import projected
+from sepgp.data.moments import standardization
+from sepgp.training import choice
+
+QUICK = {"n_inducing": 20, "batch_size": 500, "random_state": 0}
+
+
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trials of few steps, so that a training of 80 is long beside them."""
+    for name, value in {"STEPS": 20, "POINTS": 20, "BATCH": 300, "MINIBATCH": 500}.items():
+        monkeypatch.setattr(choice, name, value)
+
+
+@pytest.fixture
+def chosen(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of what trials have chosen."""
+    found: list[str] = []
+    real = choice.best
+
+    def best(*arguments):
+        candidate = real(*arguments)
+        found.append(candidate.name)
+        return candidate
+
+    monkeypatch.setattr("sepgp.training.start.best", best)
+    return found
+
+
+def rows(n: int = 1500, d: int = 3, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    X = np.random.default_rng(seed).normal(size=(n, d))
+    return X, X[:, 0] * X[:, 1] > 0
+
+
+def of_rank(n: int = 1500, d: int = 120, rank: int = 3) -> tuple[np.ndarray, np.ndarray]:
+    """Many features that are noisy copies of few."""
+    rng = np.random.default_rng(0)
+    few = rng.normal(size=(n, rank))
+    y = few[:, 0] * few[:, 1] > 0
+    return few @ rng.normal(size=(rank, d)) + rng.normal(size=(n, d)), y
+
+
+def test_the_best_of_the_candidates_is_trained(short, chosen, monkeypatch) -> None:
+    scores = {name: 1.0 for name in (choice.SMOOTH, choice.ROUGH)}
+    scores |= {f"warped {name}": 1.0 for name in scores} | {f"warped {choice.ROUGH}": 0.5}
+    monkeypatch.setattr(choice, "score", lambda candidate, *_: scores[candidate.name])
+    model = GPClassifier(max_iter=80, **QUICK).fit(*rows())
+    assert chosen == [f"warped {choice.ROUGH}"]
+    assert isinstance(model.kernel_, kernels.Warped)
+    assert [type(term).__name__ for term in model.kernel_.kernel.terms()] == ["Matern12"] * 2
+
+
+def test_a_candidate_without_a_likelihood_is_not_chosen(short, chosen, monkeypatch) -> None:
+    nan = float("nan")
+    monkeypatch.setattr(
+        choice, "score", lambda candidate, *_: 1.0 if candidate.name == choice.ROUGH else nan
+    )
+    GPClassifier(max_iter=80, **QUICK).fit(*rows())
+    assert chosen == [choice.ROUGH]
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"max_iter": 79},
+        {"time_budget": 19.9},
+        {"max_iter": 80, "learn_kernel": False},
+        {"max_iter": 80, "kernel": "rbf"},
+        {"max_iter": 80, "batch_size": 1500},
+    ],
+    ids=str,
+)
+def test_there_are_no_trials_before_a_short_training_or_if_told(setting, short, chosen) -> None:
+    settings = QUICK | setting
+    if "time_budget" in settings:
+        settings |= {"callbacks": [lambda _: True]}
+    GPClassifier(**settings).fit(*rows())
+    assert chosen == []
+
+
+def test_a_run_that_goes_on_finds_the_same_kernel(short, chosen, tmp_path) -> None:
+    X, y = rows()
+    run = {**QUICK, "max_iter": 80, "checkpoint": tmp_path / "run"}
+    whole = GPClassifier(**QUICK, max_iter=80).fit(X, y)
+
+    def stop(record) -> None:
+        if record.iteration == 30:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        GPClassifier(**run, checkpoint_every=0, callbacks=[stop]).fit(X, y)
+    resumed = GPClassifier(**run).fit(X, y)
+    assert len(set(chosen)) == 1
+    assert len(chosen) == 3
+    assert_array_equal(resumed.predict_proba(X), whole.predict_proba(X))
+
+
+def test_a_warped_kernel_starts_as_the_kernel_it_warps() -> None:
+    X, y = rows(300)
+    plain = GPClassifier(kernel=kernels.RBF(), max_iter=1, **QUICK).fit(X, y)
+    warped = GPClassifier(kernel=kernels.Warped(kernels.RBF()), max_iter=1, **QUICK).fit(X, y)
+    assert_allclose(warped.predict_proba(X), plain.predict_proba(X), rtol=1e-12)
+
+
+def test_components_keep_what_lies_in_their_plane() -> None:
+    X, _ = of_rank()
+    scaling = projected(standardization(X, np.ones(len(X))), X)
+    assert scaling.width == 50
+    z = scaling.apply(X)
+    assert z[:, 0].std() == pytest.approx(1, rel=0.01)
+    assert_allclose(scaling.apply(scaling.undo(z)), z, atol=0.3)  # far values are compressed
+    assert_allclose(scaling.project(scaling.lift(z)), z, atol=1e-10)
+
+
+def test_many_noisy_features_are_seen_by_their_components(short, chosen, tmp_path) -> None:
+    X, y = of_rank()
+    model = GPClassifier(max_iter=80, **QUICK).fit(X, y)
+    assert chosen[0].startswith("components")
+    assert model.inducing_points_.shape == (20, 120)
+    assert model.feature_importances_.shape == (120,)
+    assert model.feature_importances_.sum() == pytest.approx(1)
+    model.save(tmp_path / "model.sepgp")
+    assert_array_equal(
+        sepgp.load(tmp_path / "model.sepgp").predict_proba(X), model.predict_proba(X)
+    )
+
+
+def test_many_features_of_which_few_count_are_seen_as_they_are(chosen) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2500, 110))
+    y = X[:, 3] + 0.3 * rng.normal(size=2500) > 0
+    model = GPClassifier(max_iter=600, n_inducing=10, random_state=0, callbacks=[lambda _: True])
+    model.fit(X, y)
+    assert chosen == ["features"]
+
+
+def test_importances_of_components_are_those_of_columns(short, chosen) -> None:
+    rng = np.random.default_rng(0)
+    X = np.repeat(rng.normal(size=(1500, 3)), 40, axis=1) + 0.1 * rng.normal(size=(1500, 120))
+    y = X[:, :40].mean(1) > 0
+    model = GPClassifier(max_iter=80, **QUICK).fit(X, y)
+    assert chosen[0].startswith("components")
+    assert model.feature_importances_[:40].sum() > 0.8
