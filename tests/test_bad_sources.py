@@ -184,7 +184,7 @@ BAD = {
     "NaN as label": (
         lambda: pa.table({"a": [1.0, 2, 3], "late": [0.0, 1.0, np.nan]}),
         {},
-        "column 'late' has no label, .* in 1 rows, such as that with 3.0 in 'a'; write .* drop",
+        "column 'late' has no label, .* in 1 row, such as that with 3.0 in 'a'; write .* drop",
     ),
     "one class": (lambda: TABLE.assign(late="a"), {}, r"X contains one class only \('a'\)"),
     "numbers as labels": (

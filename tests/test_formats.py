@@ -231,7 +231,7 @@ def test_a_total_below_the_rows_is_named() -> None:
         open_rows("rows.csv", "late")
     assert_one_sentence(str(caught.value))
     pathlib.Path("rows.csv").write_text("\n".join([*lines, "Total,180,"]) + "\n")
-    with pytest.raises(InvalidData, match=r"in 1 rows, such as that with 'Total' in 'nr'"):
+    with pytest.raises(InvalidData, match=r"in 1 row, such as that with 'Total' in 'nr'"):
         list(open_rows("rows.csv", "late").blocks())
     (block,) = open_rows("rows.csv", "late", drop_unlabelled=True).blocks()
     assert len(block) == 60
