@@ -105,7 +105,7 @@ BAD = {
     "short line": (
         lambda: file("age,late\n1,2\n3\n"),
         {},
-        r"rows.csv has 1 values in line 3 \('3'\), where its header has 2 columns; correct",
+        r"rows.csv has 1 value in line 3 \('3'\), where its header has 2 columns; correct",
     ),
     "labels unlike the beginning": (
         lambda: two_csv("age,late\n1,0\n2,1\n", "age,late\n3,never\n"),

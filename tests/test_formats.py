@@ -226,7 +226,7 @@ def test_a_title_above_the_header_is_left_out() -> None:
 def test_a_total_below_the_rows_is_named() -> None:
     lines = ["nr,size,late", *(f"{i},{i % 7},{i % 2}" for i in range(60))]
     pathlib.Path("rows.csv").write_text("\n".join([*lines, "60 rows in all"]) + "\n")
-    match = r"rows.csv has 1 values in line 62 \('60 rows in all'\), where .* 3 columns; correct"
+    match = r"rows.csv has 1 value in line 62 \('60 rows in all'\), where .* 3 columns; correct"
     with pytest.raises(InvalidData, match=match) as caught:
         open_rows("rows.csv", "late")
     assert_one_sentence(str(caught.value))

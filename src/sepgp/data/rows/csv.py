@@ -149,8 +149,9 @@ def _other_width(piece: Piece, error: pa.ArrowInvalid) -> InvalidData | None:
     if row is not None:
         where = f" in line {piece.lines_before() + int(row):,}"
     return InvalidData(
-        f"{piece.path} has {got} values{where} ({brief(line)!r}), where its header has {expected} "
-        "columns; correct the line, or remove it if it is a title or a total."
+        f"{piece.path} has {got} value{'s' * (got != '1')}{where} ({brief(line)!r}), where its "
+        f"header has {expected} columns; correct the line, or remove it if it is a title or a "
+        "total."
     )
 
 
