@@ -12,20 +12,24 @@ from sepgp.data.scaling import Floats
 
 SPACES = r"[ '’_]"
 DIGITS = (
-    r"(?:(?:\d+|[1-9]\d{{0,2}}(?:{thousands}\d{{3}})+)(?:{point}\d*)?|{point}\d+)(?:e[-+]?\d+)?"
+    r"(?:(?:\d+|[1-9]\d{{0,2}}(?:{thousands}\d{{3}})+{lakhs})(?:{point}\d*)?|{point}\d+)"
+    r"(?:e[-+]?\d+)?"
 )
 """Thousands are set apart everywhere or nowhere."""
+LAKHS = r"|[1-9]\d?(?:,\d\d)+,\d{3}"
+"""As in India, 12,34,567."""
 UNIT = r"/?[\pL\p{Sc}%‰°][^\d,;:<>()]{0,14}?[23²³]?"
 QUANTITY = (
     r"^(?P<least>[<>≤≥]=? ?)?(?P<sign>[-+] ?)?(?P<before>\p{{Sc}}|chf|us\$)? ?(?P<minus>-)?"
     rf"(?P<digits>{DIGITS})(?P<most>\+)? ?(?P<unit>{UNIT.replace('{', '{{').replace('}', '}}')})?$"
 )
 """A bound, such as <5 or 90+, is taken for the number itself."""
-MILLIONS = r"(\d)M$"
+MILLIONS = r"^([-+<>~ ]*\p{Sc}?[- ]*[\d.,]+)M$"
 """Written with a capital letter, since 5m is five metres or minutes."""
 SIGNS = {
     "−": "-",
     r"[\x{00a0}\x{2009}\x{202f}]": " ",
+    r" ?(?:±|\+/-) ?\d+(?:[.,]\d+)?": "",
     r"^(.*\d.*?) ?(?:\([hl!*]{1,2}\)|\*{1,3})$": r"\1",  # as laboratories mark high and low
     r"^(?:~|≈|ca\.?|approx\.?) ?": "",
     r"^\((.+)\)$": r"-\1",  # as accountants write it
@@ -37,7 +41,7 @@ SIGNS = {
 }
 """What is written in several ways, and one of them."""
 ORDINALS = ("st", "nd", "rd", "th")
-CLOCK = r"^(?P<h>\d{1,3}):(?P<m>[0-5]\d)(?::(?P<s>[0-5]\d(?:\.\d+)?))?$"
+CLOCK = r"^(?P<h>\d{1,3}):(?P<m>[0-5]\d)(?::(?P<s>[0-5]\d(?:\.\d+)?))?(?: ?(?P<half>[ap])\.?m\.?)?$"
 SECONDS, TRUTH = "h:mm", "truth values"
 """The units of times of day and durations, and of words for yes and no."""
 AMBIGUOUS = ("m", "b", SECONDS, TRUTH)
@@ -137,9 +141,9 @@ def _written(texts: pa.Array, comma: bool) -> Quantities:
     clean = pc.utf8_trim_whitespace(pc.utf8_lower(clean))
     for sign, usual in SIGNS.items():
         clean = pc.replace_substring_regex(clean, sign, usual)
-    thousands, point = (r"\.", ",") if comma else (",", r"\.")
+    thousands, point, lakhs = (r"\.", ",", "") if comma else (",", r"\.", LAKHS)
     apart = f"(?:{thousands}|{SPACES})"
-    found = pc.extract_regex(clean, QUANTITY.format(thousands=apart, point=point))
+    found = pc.extract_regex(clean, QUANTITY.format(thousands=apart, point=point, lakhs=lakhs))
     part = {field.name: pc.struct_field(found, field.name) for field in found.type}
     digits = pc.replace_substring_regex(part["digits"], apart, "")
     digits = pc.replace_substring(digits, ",", ".") if comma else digits
@@ -237,10 +241,12 @@ def _seconds(texts: pa.Array) -> Floats:
     """Times of day and durations in seconds."""
     found = pc.extract_regex(texts, CLOCK)
     hours, minutes, seconds = (_part(found, i) for i in range(3))
+    half = _objects(found.field(3))
+    hours = np.where(half != "", hours % 12, hours) + 12 * (half == "p")  # 12 am is midnight
     clock = 3600 * hours + 60 * minutes + np.nan_to_num(seconds)
-    found = pc.extract_regex(texts, f"^{DURATION}$")
-    parts = np.stack([_part(found, i) for i in range(len(IN_SECONDS))])
-    several = (~np.isnan(parts)).sum(0) > 1
+    found = pc.extract_regex(texts, f"^(?P<iso>pt)?{DURATION}$")
+    parts = np.stack([_part(found, i + 1) for i in range(len(IN_SECONDS))])
+    several = (~np.isnan(parts)).sum(0) + (_objects(found.field(0)) != "") > 1
     total = np.where(several, np.array(IN_SECONDS) @ np.nan_to_num(parts), np.nan)
     return np.where(np.isnan(minutes), total, clock)
 
