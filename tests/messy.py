@@ -18,6 +18,11 @@ def day(x: float) -> dt.date:
     return dt.date(2020, 7, 1) + dt.timedelta(days=round(100 * x))
 
 
+def duration(minutes: int) -> str:
+    hours, rest = divmod(minutes, 60)
+    return f"{hours}h {rest}m" if hours and rest else f"{hours}h" if hours else f"{rest}m"
+
+
 FORMATS: dict[str, Callable[[float], str]] = {
     "plain": lambda x: f"{100 * x:.2f}",
     "money": lambda x: f"${1e4 * x:,.2f}".replace("$-", "-$"),
@@ -29,6 +34,15 @@ FORMATS: dict[str, Callable[[float], str]] = {
     "unit": lambda x: f"{70 + 12 * x:.1f} kg",
     "minus sign": lambda x: f"{100 * x:.2f}".replace("-", "−"),
     "decimal comma": lambda x: f"{x:.3f}".replace(".", ","),
+    "French money": lambda x: f"{3e3 + 1e3 * x:,.2f}\xa0€".replace(",", "\u202f").replace(".", ","),
+    "debit and credit": lambda x: f"${abs(1e3 * x):,.2f} {'DR' if x < 0 else 'CR'}",
+    "laboratory": lambda x: f"{5 + x:.2f} mg/L" + " (H)" * bool(x > 0.7),
+    "yearly": lambda x: f"${5e4 + 1e4 * x:,.0f}/yr",
+    "duration": lambda x: duration(max(1, round(200 + 60 * x))),
+    "tenure": lambda x: "{} yrs {} mos".format(*divmod(round(100 + 20 * x), 12)),
+    "k and M": lambda x: f"{1 + 0.2 * x:.2f}M" if x > 0 else f"{1e3 + 200 * x:.0f}K",
+    "week": lambda x: "{}-W{:02d}".format(*day(4 * x).isocalendar()[:2]),
+    "form": lambda x: f"{day(x):%Y/%m/%d} 9:15:00 AM MEZ",
     "dotted date": lambda x: f"{day(x):%d.%m.%Y}",
     "named date": lambda x: f"{day(x):%b %d, %Y}",
     "date with a zone": lambda x: f"{day(x):%Y-%m-%d}T12:00:00Z",
@@ -95,7 +109,7 @@ class Messy:
     def write(self, folder: Path, name: str, n: int, seed: int, holes: bool) -> Path:
         """The rows as a file of CSV."""
         text = io.StringIO()
-        delimiter = ";" if self.format == "decimal comma" else ","
+        delimiter = ";" if self.format in ("decimal comma", "French money") else ","
         csv.writer(text, delimiter=delimiter).writerows(self.rows(n, seed, holes))
         path = folder / (f"{name}.csv.gz" if self.file == "gzip" else f"{name}.csv")
         encode = FILES.get(self.file or "", lambda text: text.encode())

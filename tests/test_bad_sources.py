@@ -105,7 +105,7 @@ BAD = {
     "short line": (
         lambda: file("age,late\n1,2\n3\n"),
         {},
-        r"rows.csv has 1 values in line 3 \('3'\), where its header has 2 columns; correct",
+        r"rows.csv has 1 value in line 3 \('3'\), where its header has 2 columns; correct",
     ),
     "labels unlike the beginning": (
         lambda: two_csv("age,late\n1,0\n2,1\n", "age,late\n3,never\n"),
@@ -184,7 +184,7 @@ BAD = {
     "NaN as label": (
         lambda: pa.table({"a": [1.0, 2, 3], "late": [0.0, 1.0, np.nan]}),
         {},
-        "column 'late' has no label, .* in 1 rows, such as that with 3.0 in 'a'; write .* drop",
+        "column 'late' has no label, .* in 1 row, such as that with 3.0 in 'a'; write .* drop",
     ),
     "one class": (lambda: TABLE.assign(late="a"), {}, r"X contains one class only \('a'\)"),
     "numbers as labels": (

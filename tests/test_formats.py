@@ -226,12 +226,12 @@ def test_a_title_above_the_header_is_left_out() -> None:
 def test_a_total_below_the_rows_is_named() -> None:
     lines = ["nr,size,late", *(f"{i},{i % 7},{i % 2}" for i in range(60))]
     pathlib.Path("rows.csv").write_text("\n".join([*lines, "60 rows in all"]) + "\n")
-    match = r"rows.csv has 1 values in line 62 \('60 rows in all'\), where .* 3 columns; correct"
+    match = r"rows.csv has 1 value in line 62 \('60 rows in all'\), where .* 3 columns; correct"
     with pytest.raises(InvalidData, match=match) as caught:
         open_rows("rows.csv", "late")
     assert_one_sentence(str(caught.value))
     pathlib.Path("rows.csv").write_text("\n".join([*lines, "Total,180,"]) + "\n")
-    with pytest.raises(InvalidData, match=r"in 1 rows, such as that with 'Total' in 'nr'"):
+    with pytest.raises(InvalidData, match=r"in 1 row, such as that with 'Total' in 'nr'"):
         list(open_rows("rows.csv", "late").blocks())
     (block,) = open_rows("rows.csv", "late", drop_unlabelled=True).blocks()
     assert len(block) == 60

@@ -244,7 +244,7 @@ def test_the_page_names_the_most_frequent_mistake(page, eaten):
     counts = pd.crosstab(data["food"], said)
     counts = counts.where(counts.index.to_numpy()[:, None] != counts.columns.to_numpy(), 0)
     true, wrong = counts.stack().idxmax()
-    assert f"<b>{escape(true)}</b> said to be <b>{escape(wrong)}</b>" in page.read_text()
+    assert f"<b>{escape(true)}</b> predicted as <b>{escape(wrong)}</b>" in page.read_text()
 
 
 @pytest.mark.slow

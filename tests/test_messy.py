@@ -8,6 +8,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.csv
+import pyarrow.parquet as pq
 import pytest
 from commandline import assert_one_line, run
 from messy import INFORMATIVE, PAIRS, TABLES, Messy
@@ -17,8 +18,9 @@ from sklearn.metrics import roc_auc_score
 
 from sepgp import InvalidData, InvalidParameter
 from sepgp.data import checks
+from sepgp.data.columns import dates
 from sepgp.data.encoding import Text, Time
-from sepgp.data.rows import arrow
+from sepgp.data.rows import arrow, open_rows
 from sepgp.data.summary import Summary
 
 N_TRAIN, N_TEST = 500, 400
@@ -196,7 +198,7 @@ def test_a_warning_has_an_example_with_its_row() -> None:
     with pytest.warns(UserWarning, match="size") as caught:
         quick(max_iter=2).fit(rows, target="bought")
     (said,) = [str(w.message) for w in caught]
-    assert said.startswith("Column 'size' is read as numbers, and 1 of its 300 values are none, ")
+    assert said.startswith("Column 'size' is read as numbers, and 1 of its 300 values is none, ")
     assert "such as 'large' in row 124; they count as missing" in said
     assert_one_sentence(said)
 
@@ -270,11 +272,116 @@ def test_numbers_with_several_units_are_said() -> None:
     few = [f"{n} kg" for n in range(99)] + ["12 lb"]
     found, values, (said,) = read_as(x=few)
     assert values["x"].isna().sum() == 1
-    assert "1 of its 100 values are none, such as '12 lb'" in said
-    thousands = [f"{n}k" for n in range(30)] + [str(100 * n) for n in range(70)]
-    found, _, (said,) = read_as(x=thousands)
+    assert "1 of its 100 values is none, such as '12 lb'" in said
+    millions = [f"{n}m" for n in range(30)] + [str(100 * n) for n in range(70)]
+    found, _, (said,) = read_as(x=millions)
     assert isinstance(found["x"], Text)
-    assert "several units ('k', none)" in said
+    assert "several units ('m', none)" in said
+
+
+@pytest.mark.parametrize(
+    ("texts", "unit", "values"),
+    [
+        (["570", "1.2k", "1.5M"], "", [570, 1200, 1.5e6]),
+        (["$570", "$1.2k", "570", "-$2M"], "$", [570, 1200, 570, -2e6]),
+        (["6h 40m", "45m", "2h", "1:30"], "h:mm", [24_000, 2700, 7200, 5400]),
+        (["6H 40M", "1H 5M"], "h:mm", [24_000, 3900]),
+        (["2 d 3 h", "90 min"], "h:mm", [183_600, 5400]),
+        (["PT1H33M", "PT45M"], "h:mm", [5580, 2700]),
+        (["1:05 PM", "12:30 am", "11:00 a.m."], "h:mm", [47_100, 1800, 39_600]),
+        (["12,34,567", "5,67,890", "4,321"], "", [1_234_567, 567_890, 4321]),
+        (["15.4 ± 0.3", "8.0 +/- 1"], "", [15.4, 8]),
+        (["800 g", "1.5 kg"], "g", [800, 1500]),
+        (["1.5 MB", "300 KB"], "mb", [1.5, 0.3]),
+        (["$5.00 CR", "$3.00 DR"], "$cr", [5, -3]),
+        (["$71,636/yr", "$64,083/yr"], "$/yr", [71_636, 64_083]),
+        (["5.0 mg/L", "14.5 mg/L (H)", "0.1 mg/L (L)", "7 mg/L*"], "mg/l", [5, 14.5, 0.1, 7]),
+    ],
+)
+def test_units_that_can_be_turned_into_each_other_are_one(texts, unit, values) -> None:
+    found, read, said = read_as(x=texts * 40 + texts[:1])
+    assert found["x"].unit == unit
+    assert_allclose(read["x"][: len(values)], values)
+    assert not said
+
+
+def test_currencies_and_sides_of_an_account_are_not_turned_into_each_other() -> None:
+    for texts in (["$5", "€5", "7"], ["12,50 H", "3,20 S"]):
+        _, _, (said,) = read_as(x=texts * 40)
+        assert "several units" in said
+
+
+def test_a_space_that_does_not_break_is_a_space() -> None:
+    found, values, said = read_as(x=["251,46\xa0€", "1\u202f280,85\xa0€", "3\u2009000,5\xa0€"] * 30)
+    assert values["x"][:3].tolist() == [251.46, 1280.85, 3000.5]
+    assert found["x"].unit == "€"
+    assert not said
+
+
+def test_a_hexadecimal_number_is_not_two_numbers() -> None:
+    found, _, said = read_as(x=[f"0x{n % 16:04X}" for n in range(100)])
+    assert isinstance(found["x"], Text)
+    assert not said
+
+
+@pytest.mark.parametrize(
+    ("text", "date"),
+    [
+        ("1er janvier 2023", "2023-01-01"),
+        ("2021-Q3", "2021-07-01"),
+        ("Q4 2020", "2020-10-01"),
+        ("2021-W07", "2021-02-12"),
+        ("2024/01/10 9:00:00 PM MEZ", "2024-01-10T21:00"),
+        ("2021-W54", "NaT"),
+        ("2021-03 ABC", "NaT"),
+    ],
+)
+def test_quarters_weeks_and_names_of_zones(text, date) -> None:
+    (found,) = dates.parsed(pa.array([text], pa.large_string()), dayfirst=False)
+    assert_array_equal(found, np.datetime64(date, "us"))
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("x,y\r1,a\r2,b\r", "ends its lines in CR alone, as old programs for the Mac do; save"),
+        ("1.5,2\n1,0\n2,1\n", "has values in its first line, '1.5, 2', instead of names of"),
+    ],
+)
+def test_files_without_lines_or_names_are_refused_as_such(content, said, tmp_path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_bytes(content.encode())
+    with pytest.raises(InvalidData, match=said) as caught:
+        open_rows(str(path), "y")
+    assert_one_sentence(str(caught.value))
+
+
+def test_columns_without_a_name_are_named_as_pandas_does(tmp_path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text(",x,z,w,y,,\n" + "".join(f"{i},{i % 7},1,2,{i % 2},,\n" for i in range(60)))
+    rows = open_rows(str(path), "y")
+    assert rows.schema.names == ["Unnamed: 0", "x", "z", "w", "Unnamed: 5", "Unnamed: 6"]
+    assert rows.schema.names == [name for name in pd.read_csv(path).columns if name != "y"]
+
+
+def test_a_column_of_lists_can_be_dropped_and_all_are_named(tmp_path) -> None:
+    path, n = tmp_path / "rows.parquet", 60
+    table = pa.table({"x": range(n), "a": [[1]] * n, "b": [{"c": 1}] * n, "y": [0, 1] * (n // 2)})
+    pq.write_table(table, path)
+    options = ("--target", "y", "--inducing", 5, "--steps", 2, "--validation", 0)
+    done = run("train", path, *options, "--out", tmp_path / "m.sepgp")
+    assert_one_line(done, "Columns 'a', 'b' have values that are neither numbers, truth values,")
+    assert "leave them out (--drop 'a,b')" in done.stderr
+    done = run("train", path, *options, "--out", tmp_path / "m.sepgp", "--drop", "a,b")
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_label_of_one_row_brings_a_warning(tmp_path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("x,y\n0,[-]\n" + "".join(f"{i},{'ab'[i % 2]}\n" for i in range(120)))
+    with pytest.warns(UserWarning, match=r"the label '\[-\]' in one row only, as a") as caught:
+        quick(max_iter=2).fit(str(path), target="y")
+    assert_one_sentence(str(caught[0].message))
 
 
 def test_a_new_unit_is_not_read_as_the_old() -> None:

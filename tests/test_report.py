@@ -25,7 +25,7 @@ from sepgp.evaluation.relevance import relevance
 from sepgp.evaluation.tally import THRESHOLDS, Tally
 from sepgp.evaluation.two_classes import BINS
 from sepgp.evaluation.uncertainty import uncertainty
-from sepgp.report.columns import columns, moment, number
+from sepgp.report.columns import Column, columns, fitting, moment, number
 from sepgp.report.dependence import curve, decision_map, grid
 from sepgp.report.findings import SHOWN, findings
 from sepgp.report.posterior import draw, probabilities, unlearned
@@ -333,6 +333,18 @@ def test_rows_without_any_weight_are_refused():
 
 
 @pytest.mark.slow
+def test_lists_of_rows_are_no_wider_than_the_page():
+    kinds = {
+        "amount of the transaction": "number",
+        "country": "text",
+        "old": "number",
+        "day": "time",
+    }
+    columns_ = [Column(name, kind, i, False) for i, (name, kind) in enumerate(kinds.items())]
+    assert fitting(columns_) == columns_[:3]
+    assert fitting(columns_[2:3] * 4) == columns_[2:3] * 4
+
+
 def test_a_page_on_many_rows_is_small(tmp_path):
     """Also with many columns; the sample does not grow with the rows."""
     random = np.random.default_rng(0)

@@ -35,7 +35,7 @@ def draw(stem: Path, max_iter: int) -> None:
     nu, mu = (getattr(model.model_.sites, name).numpy() for name in ("nu", "mu"))
     others = np.arange(len(X)) != ROW
     x, f = np.linspace(-4, 4, 300), np.linspace(-3, 7, 400)
-    with drawing(stem, 1, 2, 11, 3.8) as (_, (axes,)):
+    with drawing(stem, 1, 2, 8.2, 3.6) as (_, (axes,)):
         for name, rows, colour in (
             ("q, all rows", slice(None), "#0072b2"),
             ("cavity of the marked row", others, "#d55e00"),
@@ -44,9 +44,9 @@ def draw(stem: Path, max_iter: int) -> None:
             band = mean - 2 * np.sqrt(variance), mean + 2 * np.sqrt(variance)
             axes[0].plot(x, mean, color=colour, label=name)
             axes[0].fill_between(x, *band, color=colour, alpha=0.15, lw=0)
-        axes[0].scatter(X, np.where(y, 3.5, -3.5), c=np.where(y, "#b2182b", "#2166ac"), s=18)
-        axes[0].axvline(X[ROW], color="black", lw=0.8, ls=":")
-        axes[0].set(title="f over x: the cavity leaves one row out", xlabel="x", ylabel="f")
+        axes[0].scatter(X, np.where(y, 5.2, -5.2), c=np.where(y, "#b2182b", "#2166ac"), s=18)
+        axes[0].axvline(X[ROW], ymax=0.75, color="black", lw=0.8, ls=":")
+        axes[0].set(title="f over x", xlabel="x", ylabel="f", ylim=(-6, 9))
         axes[0].legend(loc="upper left")
 
         mean, variance = (v[0] for v in posterior(X[others], nu[others], mu[others], X[[ROW]]))
@@ -60,8 +60,8 @@ def draw(stem: Path, max_iter: int) -> None:
         axes[1].plot(f, tilted, color="black", label="tilted: their product")
         matched = norm.pdf(f, center, spread)
         axes[1].plot(f, matched, color="#0072b2", ls=":", lw=2.5, label="Gaussian of its moments")
-        axes[1].set(title="f at the marked row: cavity × likelihood", xlabel="f")
-        axes[1].legend(loc="center right", fontsize=9)
+        axes[1].set(title="f at the marked row", xlabel="f", ylim=(-0.01, 0.55))
+        axes[1].legend(loc="upper right")
 
 
 def main() -> None:

@@ -24,17 +24,17 @@ def draw(stem: Path, n_rows: int, max_iter: int) -> None:
         for method in ("ep", "sep")
     }
     x = np.linspace(-5, 5, 200)[:, None]
-    with drawing(stem, 1, 3, 12.5, 3.6) as (figure, (axes,)):
+    with drawing(stem, 1, 3, 8.6, 3.1) as (figure, (axes,)):
         nu = fits["ep"].model_.sites.nu.numpy()
         axes[0].vlines(X[:, 0], 0, nu, color=COLOURS["ep"], lw=1)
-        axes[0].set(title=f"EP keeps a site per row: {2 * n_rows} numbers", xlabel="x of the row")
+        axes[0].set(title=f"EP: {2 * n_rows} numbers", xlabel="x of the row")
         axes[0].set_ylabel("precision of its site")
         Lambda = fits["sep"].model_.sites.Lambda.numpy()
         m = len(Lambda)
         most = np.abs(Lambda).max()
         image = axes[1].imshow(Lambda, cmap="PuOr", vmin=-most, vmax=most)
         figure.colorbar(image, ax=axes[1])
-        axes[1].set(title=f"SEP keeps one tied site: {m * (m + 1)} numbers")
+        axes[1].set(title=f"SEP: {m * (m + 1)} numbers")
         axes[1].set(xlabel="inducing point", ylabel="inducing point")
         axes[1].grid(False)
         for method, fit in fits.items():
@@ -43,8 +43,8 @@ def draw(stem: Path, n_rows: int, max_iter: int) -> None:
             axes[2].plot(x[:, 0], mean, color=COLOURS[method], label=method.upper())
             axes[2].fill_between(x[:, 0], *band, color=COLOURS[method], alpha=0.15, lw=0)
         axes[2].plot(X[:, 0], np.where(y, 1, -1) * 6.0, "|", color="black", ms=6)
-        axes[2].set(title="f and twice its sd, from either", xlabel="x")
-        axes[2].legend(loc="upper right")
+        axes[2].set(title="f ± 2 sd of both", xlabel="x", ylim=(-9, 13))
+        axes[2].legend(loc="upper right", ncols=2)
 
 
 def main() -> None:

@@ -38,22 +38,23 @@ def draw(stem: Path, size: int, max_iter: int) -> None:
     sd = np.sqrt(process.predict_latent(points)[1])
     probability, of_trees = (m.predict_proba(points)[:, 1] for m in (process, trees))
     panels = [
-        ("sepgp: probability of malignant", probability, "RdBu_r", 1.0),
-        ("sepgp: standard deviation of f", sd, "Purples", sd.max()),
-        ("boosted trees: probability of malignant", of_trees, "RdBu_r", 1.0),
+        ("sepgp: probability", probability, "RdBu_r", 1.0),
+        ("sepgp: standard deviation", sd, "Purples", 3.0),
+        ("boosted trees: probability", of_trees, "RdBu_r", 1.0),
     ]
-    with drawing(stem, 1, 3, 12.5, 4.0, sharex=True, sharey=True) as (figure, axes):
+    with drawing(stem, 1, 3, 8.2, 3.1, sharex=True, sharey=True) as (figure, axes):
         for axis, (title, values, colours, most) in zip(axes[0], panels, strict=True):
             values = values.reshape(size, size)
             scale = {"cmap": colours, "vmin": 0, "vmax": most, "rasterized": True}
-            figure.colorbar(axis.pcolormesh(across, up, values, **scale), ax=axis)
+            mesh = axis.pcolormesh(across, up, values, **scale)
+            figure.colorbar(mesh, ax=axis, ticks=[0, most / 2, most], format="%g")
             for name, (colour, marker) in CLASSES.items():
                 rows = X[malignant == (name == "malignant")]
-                axis.plot(*rows.T, marker, ms=3.5, mfc=colour, mec="white", mew=0.5, label=name)
-            axis.set(title=title, xlabel=COLUMNS[0])
+                axis.plot(*rows.T, marker, ms=3, mfc=colour, mec="white", mew=0.4, label=name)
+            axis.set(title=title, xlabel=COLUMNS[0], xticks=[0, 20, 40])
             axis.grid(False)
         axes[0, 0].set_ylabel(COLUMNS[1])
-        axes[0, 0].legend(loc="upper left", frameon=True)
+        axes[0, 0].legend(loc="upper right", frameon=True, handletextpad=0, markerscale=2)
 
 
 def main() -> None:

@@ -2,7 +2,7 @@
 
 import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,10 @@ MOST_CLASSES = 1000
 MANY_CODES, FEW_CODES = 30, 10
 """More numbers than the first are seldom codes of classes, and those of fewer rows each than the
 second are not, if there are more than it."""
+
+
+MANY_ROWS = 100
+"""With fewer, classes of one row are nothing strange."""
 
 
 def choices(given: Choices) -> None:
@@ -161,14 +165,18 @@ def missing_labels(
     """The complaint about rows without a label, one of which has this value in this column."""
     if example is None:
         return InvalidData(
-            f"{what} has no label in {n_missing} rows; drop the rows that have no label."
+            f"{what} has no label in {_rows(n_missing)}; drop the rows that have no label."
         )
     column, value = example
     return InvalidData(
-        f"{what} has no label, or a sign for none as ? or -, in {n_missing:,} rows, such as that "
+        f"{what} has no label, or a sign for none as ? or -, in {_rows(n_missing)}, such as that "
         f"with {brief(repr(value))} in {column!r}; write another label, or drop these rows "
         "(open_rows(..., drop_unlabelled=True), or --drop-unlabelled on the command line)."
     )
+
+
+def _rows(count: int) -> str:
+    return "1 row" if count == 1 else f"{count:,} rows"
 
 
 def labelled(y: NDArray[Any] | None, what: str) -> NDArray[Any]:
@@ -223,6 +231,18 @@ def several_classes(
         _warn_of_alike(classes, what)
     if n_rows is not None:
         _warn_of_quantity(classes, what, n_rows)
+
+
+def warn_of_single(counts: Mapping[Any, int], what: str) -> None:
+    """Warn of a text that is the label of one row, as a line of units or a total has."""
+    single = [label for label, count in counts.items() if isinstance(label, str) and count == 1]
+    if single and len(counts) > 2 and sum(counts.values()) >= MANY_ROWS:
+        warnings.warn(
+            f"{what} has the label {single[0]!r} in one row only, as a class of its own; if it is "
+            "none, as in a line of units or a total, remove the row.",
+            UserWarning,
+            stacklevel=2,
+        )
 
 
 def _warn_of_quantity(classes: NDArray[Any], what: str, n_rows: int) -> None:

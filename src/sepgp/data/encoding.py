@@ -263,6 +263,25 @@ def kind(dtype: pa.DataType, name: str) -> str:
     )
 
 
+def kinds(schema: pa.Schema) -> dict[str, str]:
+    """What the columns of a table hold, by name; all that hold anything else are named."""
+    found, refused = {}, {}
+    for field in schema:
+        try:
+            found[field.name] = kind(field.type, field.name)
+        except InvalidData as error:
+            refused[field.name] = str(error)
+    if len(refused) == 1:
+        raise InvalidData(refused.popitem()[1])
+    if refused:
+        raise InvalidData(
+            f"Columns {', '.join(map(repr, refused))} have values that are neither numbers, truth "
+            "values, times nor text; convert them, or leave them out (columns=[...], or --drop "
+            f"{','.join(refused)!r} on the command line)."
+        )
+    return found
+
+
 def other_kind(name: str, found: str, known: str) -> InvalidData:
     """The complaint about a column that does not hold what it held in training."""
     return InvalidData(

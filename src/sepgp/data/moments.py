@@ -100,6 +100,13 @@ class Moments:
         scaled = {name: factor * getattr(self, name) for name in ("weight", "squares", "missing")}
         return replace(self, **scaled)
 
+    def times(self, factor: float) -> Self:
+        """Of the numbers multiplied by a factor."""
+        low, high = factor * self.low, factor * self.high
+        low, high = (low, high) if factor > 0 else (high, low)
+        mean, squares = factor * self.mean, factor**2 * self.squares
+        return replace(self, mean=mean, squares=squares, low=low, high=high)
+
     def columns(self, which: Sequence[int]) -> Self:
         """Of some of the numbers."""
         return type(self)(*(part[list(which)] for part in vars(self).values()))

@@ -40,7 +40,7 @@ class Summary:
         count, total = len(weight), float(weight.sum())
         if not isinstance(X, pa.Table):
             return cls(count, total, (Moments.of(X, weight),))
-        kinds = {name: enc.kind(X[name].type, name) for name in X.column_names}
+        kinds = enc.kinds(X.schema)
         numeric = frozenset(n for n in as_text if kinds.get(n) == "number")
         kinds |= dict.fromkeys(numeric, "text")
         single = [name for name, which in kinds.items() if which in ("number", "null")]

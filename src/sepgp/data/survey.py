@@ -110,6 +110,7 @@ class _Classes:
         if self._labels is None:
             raise InvalidData(f"{self._name} has no rows; give a source that has some.")
         checks.several_classes(self._labels, self._name, n_rows=sum(self.counts.values()))
+        checks.warn_of_single(self.counts, self._name)
         weighted = [code for code, c in enumerate(self._labels) if c in self.summaries]
         checks.every_class(np.array(weighted, int), self._labels, f"The weight in {self._name}")
         return self._labels

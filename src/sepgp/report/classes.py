@@ -53,7 +53,7 @@ def confusion_matrix(confusion: Confusion, codes: list[int], tags: list[str]) ->
         else:
             plot.text(x, plot.bottom + 14, tags[code])
         plot.text(plot.left - 6, plot.py(place + 0.5) + 4, tags[code], anchor="end")
-    plot.axes("said", "is", [], [])
+    plot.axes("predicted class", "true class", [], [])
     totals = confusion.totals
     for i, true in enumerate(codes):
         for j, said in enumerate(codes):
@@ -62,7 +62,7 @@ def confusion_matrix(confusion: Confusion, codes: list[int], tags: list[str]) ->
                 continue
             share = rows / totals[true]
             style = f"{'right' if true == said else 'wrong'} o{np.ceil(10 * np.sqrt(share)):.0f}"
-            title = f"{count(rows)} rows, {share:.1%} of class {tags[true]}, said {tags[said]}"
+            title = f"{count(rows)} rows, {share:.1%} of class {tags[true]}, as {tags[said]}"
             plot.box((j + 0.03, j + 0.97), (i + 0.97, i + 0.03), style, title)
             if n <= WRITTEN and share >= 0.005:
                 middle = plot.px(j + 0.5), plot.py(i + 0.5) + 4
@@ -78,7 +78,7 @@ def reliability(bins: Reliability, label: str) -> Plot:
     for rows, stated, observed, low, high in zip(*bins, strict=True):
         plot.line([(stated, low), (stated, high)], "error thin")
         size = round(float(2 + 2 * np.sqrt(rows / bins.rows.max())), 1)
-        title = f"stated {stated:.1%}, observed {observed:.1%} of {count(rows)} rows"
+        title = f"predicted {stated:.1%}, observed {observed:.1%} of {count(rows)} rows"
         plot.dot(stated, observed, "second fill", size, title)
     return plot
 
@@ -89,7 +89,7 @@ def abstention(tally: Tally) -> Plot:
     top = max(0.01, 1.1 * float(error[kept > 0.02].max(initial=0.0)))
     plot = Plot((0, 1), (0, top), "Error among the surest rows", (380, 270), 54)
     yticks = [(v, f"{100 * v:g} %") for v, _ in ticks(0.0, top, 5)]
-    plot.axes("share of rows that are answered", "error among them", shares(), yticks)
+    plot.axes("coverage: share of the rows", "error among them", shares(), yticks)
     seen = np.unique(np.linspace(0, len(kept) - 1, 300).astype(int))
     plot.line(zip(kept[seen], np.minimum(error[seen], top), strict=True), "second")
     return plot

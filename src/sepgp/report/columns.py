@@ -14,6 +14,8 @@ Rows: TypeAlias = Any
 """Rows as sources give them: tables whose columns are `canonical`, or arrays."""
 Value: TypeAlias = float | str | None
 """A number, microseconds since 1970 or a text; None is a missing value."""
+ROOM = 48
+"""Characters of values that a list of rows has room for."""
 
 
 class Column(NamedTuple):
@@ -25,6 +27,12 @@ class Column(NamedTuple):
     position: int
     missing: bool
     """Whether values were missing in training, so that being missing is a feature."""
+
+
+def fitting(columns: list[Column]) -> list[Column]:
+    """The first columns whose values fit side by side in a list of rows."""
+    wide = [max(9 if c.kind == "number" else 16, min(len(c.name), 16)) for c in columns]
+    return columns[: int(np.searchsorted(np.cumsum(wide), ROOM, "right"))]
 
 
 def columns(model: Model) -> list[Column]:

@@ -61,14 +61,14 @@ def _held_out(plot: Plot, steps: NDArray[Any], values: Floats) -> None:
 
 
 def reliability(tally: Tally, label: str) -> Plot:
-    """What was stated against what was observed."""
+    """What was predicted against what was observed."""
     bins = tally.reliability()
-    stated_name = f"stated probability of {shortened(label, 24)}"
+    stated_name = f"predicted probability of {shortened(label, 24)}"
     plot = unit_square("Reliability diagram", stated_name, "observed share", 0, 1)
     for rows, stated, observed, low, high in zip(*bins, strict=True):
         plot.line([(stated, low), (stated, high)], "error")
         size = 2.5 + 6 * np.sqrt(rows / bins.rows.max())
-        title = f"stated {stated:.1%}, observed {observed:.1%} of {count(rows)} rows"
+        title = f"predicted {stated:.1%}, observed {observed:.1%} of {count(rows)} rows"
         plot.dot(stated, observed, "second fill", round(float(size), 1), title)
     return plot
 
@@ -111,7 +111,7 @@ def _line_with_ring(plot: Plot, x: Floats, y: Floats, name: str) -> None:
 
 
 def histogram(tally: Tally, classes: Sequence[str], threshold: bool) -> Plot:
-    """How often each probability is stated: the second class upwards, the first downwards.
+    """How often each probability is predicted: the second class upwards, the first downwards.
 
     Bars are shares of the rows of their own class, and either half has its own scale, so that a
     rare class can be read too. With `threshold` there is a line that the page's script moves.
@@ -123,7 +123,7 @@ def histogram(tally: Tally, classes: Sequence[str], threshold: bool) -> Plot:
     for side, bars in ((1, second), (-1, first)):
         highest = float(bars.max()) or 1.0
         yticks += [(side * v / highest, f"{100 * v:g} %") for v, _ in ticks(0, highest, 3) if v]
-    plot.axes("stated probability", "share of its rows", shares(), yticks)
+    plot.axes("predicted probability", "share of its rows", shares(), yticks)
     for side, bars, name in ((1, second, "second"), (-1, first, "first")):
         for k in np.flatnonzero(bars):
             low, high = sorted((0.0, side * bars[k] / bars.max()))

@@ -26,7 +26,7 @@ from sepgp.files import atomic
 from sepgp.model import Model
 from sepgp.report import classes as of_classes
 from sepgp.report import figures, maps
-from sepgp.report.columns import count, shown
+from sepgp.report.columns import count, fitting, shown
 from sepgp.report.findings import Findings, findings
 from sepgp.report.svg import shortened
 from sepgp.report.verdict import verdict
@@ -114,7 +114,7 @@ def page(model: Model, found: Findings, title: str | None = None) -> str:
         bins=list(zip(*found.tally.reliability(), strict=True)),
         n_bins=BINS,
         bars=found.ranked[:BARS],
-        kept=found.ranked[: VALUES - many],
+        kept=fitting(found.ranked[: VALUES - many]),
         tallies=_tallies(found.tally),
     )
 

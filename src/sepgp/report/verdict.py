@@ -34,8 +34,8 @@ def verdict(found: Findings, entropy: float) -> Iterator[str]:
     whole = found.noise + found.ignorance
     if loss.high >= entropy:
         yield (
-            "Next: see below whether training was done, and look for columns that tell the classes "
-            "apart."
+            "Next: see in the learning curve whether training was done, and look for columns that "
+            "tell the classes apart."
         )
     elif whole > 0 and found.ignorance / whole > IGNORANT:
         yield (
@@ -51,7 +51,7 @@ def verdict(found: Findings, entropy: float) -> Iterator[str]:
 
 def _calibration(found: Findings) -> str:
     error = found.scores["ece"].value
-    differ = f"stated and observed probabilities differ by {error:.3f} on average"
+    differ = f"predicted and observed probabilities differ by {error:.3f} on average"
     by_chance = f"right ones would by {found.chance:.3f}, by chance"
     if error < max(SMALL, CALIBRATED * found.chance):
         return f"Calibrated: {differ}; {by_chance}."

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sepgp.data.columns.numbers import TRUTH, Quantities, takes_plain
+from sepgp.data.columns.numbers import TRUTH, Quantities, factor
 from sepgp.data.columns.reading import Reading
 from sepgp.data.scaling import Floats
 
@@ -68,23 +68,27 @@ class Amounts:
 
     @property
     def reading(self) -> Reading:
-        """All numbers of the most frequent unit, with those that have none if they may be in it."""
+        """All numbers that can be given in one unit: the one in which most can."""
         if not self.by_unit:
             return self.unread
-        count = lambda unit: self.by_unit[unit].count  # noqa: E731
-        mine = {max(self.by_unit, key=count)}
-        unit = max(filter(None, self.by_unit), key=count, default="")
-        if "" in self.by_unit and self._takes_plain(unit):
-            mine = {unit, ""}
+        unit = max(self.by_unit, key=lambda unit: (self._count(unit), self.by_unit[unit].count))
         total = self.unread
-        for unit, part in self.by_unit.items():
-            if unit in mine:
-                total = total + part
+        for name, part in self.by_unit.items():
+            times = self._factor(name, unit)
+            if np.isnan(times):
+                total = total.with_missing(part.moments.weight, self.examples[name])
             else:
-                total = total.with_missing(part.moments.weight, self.examples[unit])
-        return total
+                total = total + part.times(times)
+        return replace(total, unit=unit)
 
-    def _takes_plain(self, unit: str) -> bool:
-        plain = self.by_unit[""].moments
-        zero_or_one = bool(plain.low[0] >= 0 and plain.high[0] <= 1)
-        return takes_plain(unit) or (unit == TRUTH and zero_or_one)
+    def _count(self, unit: str) -> int:
+        """Rows with a number that can be given in a unit."""
+        found = [name for name in self.by_unit if not np.isnan(self._factor(name, unit))]
+        return sum(self.by_unit[name].count for name in found)
+
+    def _factor(self, unit: str, other: str) -> float:
+        """What numbers in a unit are multiplied by to have them in another."""
+        plain = self.by_unit[unit].moments
+        if not unit and other == TRUTH and plain.low[0] >= 0 and plain.high[0] <= 1:
+            return 1.0
+        return factor(unit, other)

@@ -9,23 +9,27 @@ from sepgp.data.scaling import Floats
 
 CLOCK = (
     r"(?:[T, ]+(?P<h>\d{1,2}):(?P<n>\d\d)(?::(?P<s>\d\d(?:\.\d+)?))?"
-    r" ?(?P<p>[AaPp])?(?:\.?[Mm]\.?)?)?"
+    r" ?(?P<p>[AaPp])?(?:\.?[Mm]\.?)?(?: [A-Z]{3,5})?)?"
     r" ?(?:Z|UTC|GMT|(?P<z>[-+])(?P<zh>\d\d):?(?P<zm>\d\d))?$"
 )
+"""The name of a zone, such as CET, is left away: in one file it is one place's, most likely."""
 WEEKDAY = r"^(?:\pL{3,10}[.,]? +)?"
 NAME = r"(?P<w>\pL{3,10})"
 OF_YEAR = r"(?P<y>(?:19|20)\d\d)"
 SHAPES = (
     r"^(?P<y>\d{4})(?P<_>[-/.])(?P<m>\d{1,2})[-/.](?P<d>\d{1,2})",
     r"^(?P<a>\d{1,2})(?P<_>[-/.])(?P<b>\d{1,2})[-/.](?P<y>\d{4}|\d\d)",
-    WEEKDAY + NAME + r"[. -]+(?P<d>\d{1,2})(?:st|nd|rd|th)?[, -]+(?P<y>\d{4})",
-    WEEKDAY + rf"(?P<d>\d{{1,2}})(?:st|nd|rd|th)?[. -]+{NAME}[.,]?[ -]+(?P<y>\d{{4}}|\d\d)",
+    WEEKDAY + NAME + r"[. -]+(?P<d>\d{1,2})(?:st|nd|rd|th|er)?[, -]+(?P<y>\d{4})",
+    WEEKDAY + rf"(?P<d>\d{{1,2}})(?:st|nd|rd|th|er)?[. -]+{NAME}[.,]?[ -]+(?P<y>\d{{4}}|\d\d)",
     r"^(?P<y>\d{4})(?P<m>\d\d)(?P<d>\d\d)",
     rf"^(?P<m>\d{{1,2}})[-/.]{OF_YEAR}",
     rf"^{OF_YEAR}[-/](?P<m>\d\d)",
     rf"^{NAME}[. -]+{OF_YEAR}",
+    rf"^{OF_YEAR}[-/ ]?Q(?P<q>[1-4])",
+    rf"^Q(?P<q>[1-4])[-/ ]?{OF_YEAR}",
+    rf"^{OF_YEAR}[-/ ]?W(?P<k>0[1-9]|[1-4]\d|5[0-3])(?:-[1-7])?",
 )
-"""A month of a year without a day is its first."""
+"""A month or a quarter without a day is its first, and a week a day of it or the next to it."""
 MONTHS = [
     ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"],
     ["jan", "feb", "mär", "apr", "mai", "juni", "juli", "aug", "sep", "okt", "nov", "dez"],
@@ -84,6 +88,10 @@ def _times(parts: pa.StructArray, dayfirst: bool) -> NDArray[np.datetime64]:
     year = year + np.where(year < 100, np.where(year < CENTURY, 2000, 1900), 0)
     if "a" in names:
         month, day = (number("b"), number("a")) if dayfirst else (number("a"), number("b"))
+    if "q" in names:
+        month = 3 * number("q") - 2
+    if "k" in names:
+        month = day
     if "w" in names:
         month = _named(pc.struct_field(parts, "w"))
     half = pc.utf8_lower(pc.struct_field(parts, "p"))
@@ -98,6 +106,8 @@ def _times(parts: pa.StructArray, dayfirst: bool) -> NDArray[np.datetime64]:
     months = np.where(right, (year - 1970) * 12 + month - 1, 0).astype("M8[M]")
     days = months.astype("M8[D]") + np.where(right, day - 1, 0).astype("m8[D]")
     right &= days.astype("M8[M]") == months
+    if "k" in names:
+        days = days + np.where(right, 7 * (number("k") - 1), 0).astype("m8[D]")
     seconds = 3600 * hour + 60 * minutes + number("s", 0)
     times = days.astype("M8[us]") + np.where(right, 1e6 * seconds, 0).astype("m8[us]")
     return np.where(right, times, np.datetime64("NaT", "us"))

@@ -1,5 +1,6 @@
 """Texts that are numbers once units, signs for money and percent, and thousands are taken away."""
 
+import unicodedata
 from typing import NamedTuple
 
 import numpy as np
@@ -9,19 +10,27 @@ from numpy.typing import NDArray
 
 from sepgp.data.scaling import Floats
 
-SPACES = r"[ '’_\x{00a0}\x{202f}]"
+SPACES = r"[ '’_]"
 DIGITS = (
-    r"(?:(?:\d+|[1-9]\d{{0,2}}(?:{thousands}\d{{3}})+)(?:{point}\d*)?|{point}\d+)(?:e[-+]?\d+)?"
+    r"(?:(?:\d+|[1-9]\d{{0,2}}(?:{thousands}\d{{3}})+{lakhs})(?:{point}\d*)?|{point}\d+)"
+    r"(?:e[-+]?\d+)?"
 )
 """Thousands are set apart everywhere or nowhere."""
-UNIT = r"[\pL\p{Sc}%‰°][^\d,;:<>()]{0,14}?[23²³]?"
+LAKHS = r"|[1-9]\d?(?:,\d\d)+,\d{3}"
+"""As in India, 12,34,567."""
+UNIT = r"/?[\pL\p{Sc}%‰°][^\d,;:<>()]{0,14}?[23²³]?"
 QUANTITY = (
     r"^(?P<least>[<>≤≥]=? ?)?(?P<sign>[-+] ?)?(?P<before>\p{{Sc}}|chf|us\$)? ?(?P<minus>-)?"
     rf"(?P<digits>{DIGITS})(?P<most>\+)? ?(?P<unit>{UNIT.replace('{', '{{').replace('}', '}}')})?$"
 )
 """A bound, such as <5 or 90+, is taken for the number itself."""
+MILLIONS = r"^([-+<>~ ]*\p{Sc}?[- ]*[\d.,]+)M$"
+"""Written with a capital letter, since 5m is five metres or minutes."""
 SIGNS = {
     "−": "-",
+    r"[\x{00a0}\x{2009}\x{202f}]": " ",
+    r" ?(?:±|\+/-) ?\d+(?:[.,]\d+)?": "",
+    r"^(.*\d.*?) ?(?:\([hl!*]{1,2}\)|\*{1,3})$": r"\1",  # as laboratories mark high and low
     r"^(?:~|≈|ca\.?|approx\.?) ?": "",
     r"^\((.+)\)$": r"-\1",  # as accountants write it
     r"^(\d[^-]*)-( ?\p{Sc}?)$": r"-\1\2",  # as SAP does
@@ -32,11 +41,42 @@ SIGNS = {
 }
 """What is written in several ways, and one of them."""
 ORDINALS = ("st", "nd", "rd", "th")
-MULTIPLES = ("k", "m", "b", "bn", "mn", "mio", "mio.", "mrd", "mrd.", "tsd", "tsd.")
-"""Units that plain numbers beside them cannot be in."""
-CLOCK = r"^(?P<h>\d{1,3}):(?P<m>[0-5]\d)(?::(?P<s>[0-5]\d(?:\.\d+)?))?$"
+CLOCK = r"^(?P<h>\d{1,3}):(?P<m>[0-5]\d)(?::(?P<s>[0-5]\d(?:\.\d+)?))?(?: ?(?P<half>[ap])\.?m\.?)?$"
 SECONDS, TRUTH = "h:mm", "truth values"
 """The units of times of day and durations, and of words for yes and no."""
+AMBIGUOUS = ("m", "b", SECONDS, TRUTH)
+"""Units that plain numbers beside them may not be in."""
+DURATION = "".join(
+    rf"(?:(?P<{name}>\d+(?:\.\d+)?) ?(?:{words})[ ,]*)?"
+    for name, words in {
+        "y": "y|yrs?|years?",
+        "o": "mos?|mths?|months?",
+        "d": "d|days?",
+        "h": "h|hrs?|hours?|std",
+        "m": "m|mins?|minutes?",
+        "s": "s|secs?|seconds?",
+    }.items()
+)
+DAY = 86_400
+IN_SECONDS = (365.2425 * DAY, 365.2425 / 12 * DAY, DAY, 3600, 60, 1)
+"""The parts of a duration such as 6h 40m, from years down."""
+SCALES: tuple[dict[str, float], ...] = (
+    {"": 1, "k": 1e3, "tsd": 1e3, "tsd.": 1e3, "mio": 1e6, "mio.": 1e6, "mn": 1e6, "million": 1e6}
+    | {"bn": 1e9, "mrd": 1e9, "mrd.": 1e9, "billion": 1e9},
+    {"k": 1, "m": 1e3, "b": 1e6},
+    {"": 1, "cr": 1, "dr": -1},  # credit and debit
+    {"b": 1, "kb": 1e3, "mb": 1e6, "gb": 1e9, "tb": 1e12},
+    {"mg": 1e-3, "g": 1, "kg": 1e3, "t": 1e6},
+    {"mm": 1e-3, "cm": 1e-2, "m": 1, "km": 1e3},
+    {SECONDS: 1, "ms": 1e-3, "s": 1, "sec": 1, "second": 1, "m": 60, "min": 60, "minute": 60}
+    | dict.fromkeys(("h", "hr", "hrs", "std", "hour"), 3600.0)
+    | dict.fromkeys(("d", "day"), float(DAY))
+    | dict.fromkeys(("mo", "mos", "month"), IN_SECONDS[1])
+    | dict.fromkeys(("y", "yr", "yrs", "year"), IN_SECONDS[0]),
+)
+"""Units that can be turned into each other: how much each is. Some stand in several."""
+SIDES = {"s", "h"}
+"""Alone, these are not seconds and hours, but the sides of a German account: Soll and Haben."""
 NO = ("false", "f", "no", "n", "nein", "non", "off", "falsch", "faux")
 YES = ("true", "t", "yes", "y", "ja", "oui", "on", "wahr", "vrai")
 CODE = r"^0\d+\pL*$"
@@ -48,8 +88,8 @@ PLAIN_COMMA = r"^[-+]?\d+(?:,\d+)?$"
 """Numbers as computers write them, with a decimal point and with a decimal comma."""
 FRACTION = r"^[-+]?\d+{point}(?:\d{{1,2}}|\d{{4,}})$"
 """With the other sign than the decimal one: no number, since it sets no thousands apart."""
-PAIR = r"^\d+(?:[.,]\d+)? ?[/x×] ?\d+(?:[.,]\d+)?(?: ?\pL+)?$"
-"""Two numbers, such as 120/80."""
+PAIR = r"^(?:\d+(?:[.,]\d+)? ?[/×]|[1-9]\d*(?:[.,]\d+)? ?x) ?\d+(?:[.,]\d+)?(?: ?\pL+)?$"
+"""Two numbers, such as 120/80; 0x80 is one."""
 
 
 class Quantities(NamedTuple):
@@ -97,12 +137,13 @@ def parsed(texts: pa.Array, comma: bool = False) -> Quantities:
 
 def _written(texts: pa.Array, comma: bool) -> Quantities:
     """The quantities of texts as people write them."""
-    clean = pc.utf8_trim_whitespace(pc.utf8_lower(texts))
+    clean = pc.replace_substring_regex(texts, MILLIONS, r"\1 mio")
+    clean = pc.utf8_trim_whitespace(pc.utf8_lower(clean))
     for sign, usual in SIGNS.items():
         clean = pc.replace_substring_regex(clean, sign, usual)
-    thousands, point = (r"\.", ",") if comma else (",", r"\.")
+    thousands, point, lakhs = (r"\.", ",", "") if comma else (",", r"\.", LAKHS)
     apart = f"(?:{thousands}|{SPACES})"
-    found = pc.extract_regex(clean, QUANTITY.format(thousands=apart, point=point))
+    found = pc.extract_regex(clean, QUANTITY.format(thousands=apart, point=point, lakhs=lakhs))
     part = {field.name: pc.struct_field(found, field.name) for field in found.type}
     digits = pc.replace_substring_regex(part["digits"], apart, "")
     digits = pc.replace_substring(digits, ",", ".") if comma else digits
@@ -122,19 +163,39 @@ def _written(texts: pa.Array, comma: bool) -> Quantities:
 def values(texts: pa.Array, comma: bool, unit: str) -> Floats:
     """The numbers that texts stand for in a unit, shape (b,), NaN where they stand for none."""
     found = parsed(texts, comma)
-    mine = found.of_unit(unit)
-    if takes_plain(unit):
-        mine |= found.of_unit("")
-    elif unit == TRUTH:
-        mine |= (found.values == 0) | (found.values == 1)
-    if not unit and not mine.any():  # a column that had a type of its own in training
-        mine = found.of_unit(TRUTH) | found.of_unit(SECONDS)
-    return np.where(mine, found.values, np.nan)
+    factors = [factor(name, unit) for name in found.names]
+    result: Floats = found.values * np.array(factors)[found.units]
+    if unit == TRUTH:
+        zero_or_one = (found.values == 0) | (found.values == 1)
+        result = np.where(zero_or_one, found.values, result)
+    if not unit and np.isnan(result).all():  # a column that had a type of its own in training
+        result = np.where(found.of_unit(TRUTH) | found.of_unit(SECONDS), found.values, np.nan)
+    return result
 
 
-def takes_plain(unit: str) -> bool:
-    """Whether numbers without a unit, in a column with this one, are in it too."""
-    return unit not in (*MULTIPLES, SECONDS, TRUTH)
+def factor(unit: str, other: str) -> float:
+    """What to multiply numbers in a unit by to have them in another, NaN if they have no relation.
+
+    Numbers without a unit, beside others that have one, are in it too, unless it is a multiple.
+    """
+    if unit == other:
+        return 1.0
+    (money, mine), (other_money, theirs) = _money(unit), _money(other)
+    if money not in ("", other_money) or {mine, theirs} == SIDES:
+        return np.nan
+    for scale in SCALES:
+        if mine in scale and theirs in scale:
+            return scale[mine] / scale[theirs]
+    return 1.0 if not mine and theirs not in AMBIGUOUS else np.nan
+
+
+def _money(unit: str) -> tuple[str, str]:
+    """The sign of a currency that a unit begins or ends with, and the rest of it."""
+    if unit and unicodedata.category(unit[0]) == "Sc":
+        return unit[0], unit[1:].strip()
+    if unit and unicodedata.category(unit[-1]) == "Sc":
+        return unit[-1], unit[:-1].strip()
+    return "", unit
 
 
 def plain(texts: pa.Array) -> bool:
@@ -179,11 +240,21 @@ def _like(texts: pa.Array, shape: str) -> pa.Array:
 def _seconds(texts: pa.Array) -> Floats:
     """Times of day and durations in seconds."""
     found = pc.extract_regex(texts, CLOCK)
-    hours, minutes, seconds = (
-        _array(pc.if_else(pc.not_equal(part, ""), part, None).cast(pa.float64()))
-        for part in (found.field(i) for i in range(3))
-    )
-    return np.where(np.isnan(minutes), np.nan, 3600 * hours + 60 * minutes + np.nan_to_num(seconds))
+    hours, minutes, seconds = (_part(found, i) for i in range(3))
+    half = _objects(found.field(3))
+    hours = np.where(half != "", hours % 12, hours) + 12 * (half == "p")  # 12 am is midnight
+    clock = 3600 * hours + 60 * minutes + np.nan_to_num(seconds)
+    found = pc.extract_regex(texts, f"^(?P<iso>pt)?{DURATION}$")
+    parts = np.stack([_part(found, i + 1) for i in range(len(IN_SECONDS))])
+    several = (~np.isnan(parts)).sum(0) + (_objects(found.field(0)) != "") > 1
+    total = np.where(several, np.array(IN_SECONDS) @ np.nan_to_num(parts), np.nan)
+    return np.where(np.isnan(minutes), total, clock)
+
+
+def _part(found: pa.StructArray, place: int) -> Floats:
+    """The numbers in a part of texts, NaN where it is empty."""
+    text = found.field(place)
+    return _array(pc.if_else(pc.not_equal(text, ""), text, None).cast(pa.float64()))
 
 
 def _truth(texts: pa.Array) -> Floats:

@@ -62,6 +62,10 @@ class Reading:
         """Of the same rows with all weights multiplied by a factor."""
         return replace(self, moments=self.moments * factor)
 
+    def times(self, factor: float) -> Self:
+        """Of the same texts in another unit: all numbers multiplied by a factor."""
+        return self if factor == 1.0 else replace(self, moments=self.moments.times(factor))
+
     def with_missing(self, weight: Floats, failed: str | None) -> Self:
         """The same, and other texts of this weight, shape (1,), one of which is `failed`."""
         moments = replace(self.moments, missing=self.moments.missing + weight)

@@ -1,10 +1,11 @@
 """How the texts of a column are to be read."""
 
+import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
 from sepgp.data.columns.amounts import UNITS, Amounts
-from sepgp.data.columns.numbers import SECONDS, TRUTH, takes_plain
+from sepgp.data.columns.numbers import SECONDS, TRUTH, factor
 from sepgp.data.columns.reading import Reading
 from sepgp.data.columns.texts import AS_FOUND, LEVELS, Choices, Texts, fold
 from sepgp.errors import InvalidData, brief
@@ -150,7 +151,10 @@ def _unread(name: str, kind: str, reading: Reading, n_rows: int) -> Note | None:
         return None
     lost = n_rows - reading.count
     unit = f" in {reading.unit!r}" if reading.unit else ""
-    about = f"Column {name!r} is read as {kind}s{unit}, and {lost:,} of its {n_rows:,} values are "
+    verb = "is" if lost == 1 else "are"
+    about = (
+        f"Column {name!r} is read as {kind}s{unit}, and {lost:,} of its {n_rows:,} values {verb} "
+    )
     remedy = f"; they count as missing: correct them, or {by_choice(name, 'text')}"
     return Note(name, reading.failed, f"{about}none", remedy)
 
@@ -168,9 +172,9 @@ def _no_quantity(name: str, texts: Texts, amounts: Amounts) -> Note | None:
         example = next(level for level in texts.levels if "/" in level or "x" in level.lower())
         return Note(name, example, about + "hold two numbers each", "; make two columns of it")
     units = [unit for unit in amounts.by_unit if unit not in ("", SECONDS, TRUTH)]
-    if not all(map(takes_plain, units)) and "" in amounts.by_unit:
+    if "" in amounts.by_unit and any(math.isnan(factor("", unit)) for unit in units):
         units.append("")
-    count = sum(amounts.by_unit[unit].count for unit in units)
+    count = sum(amounts.by_unit[unit].count for unit in {*units, ""} & amounts.by_unit.keys())
     if len(units) < 2 or count < MOST * texts.n_rows or len(amounts.by_unit) >= UNITS:
         return None
     some = ", ".join(repr(unit) if unit else "none" for unit in units)

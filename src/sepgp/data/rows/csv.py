@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from sepgp.data.columns.missing import SIGNS
-from sepgp.data.columns.numbers import CODE, any_has_shape
+from sepgp.data.columns.numbers import CODE, any_has_shape, plain
 from sepgp.data.rows.base import Wanted
 from sepgp.data.rows.files import reading, same_columns
 from sepgp.data.rows.lines import LineRows, Piece, record
@@ -37,6 +37,7 @@ class CSVRows(LineRows):
         self._delimiters: dict[str, str] = {}
         super().__init__(files)
         self.target = wanted.target
+        self._refuse_values(files[0])
         self._columns = wanted.among(self._headers[files[0]], files[0])
         for path in files:
             same_columns(path, self._headers[path], files[0], self._columns.all)
@@ -72,9 +73,23 @@ class CSVRows(LineRows):
                 stacklevel=2,
             )
         text = records[header] if records else ""
+        if "\r" in text.rstrip() and "\n" not in text:
+            raise InvalidData(
+                f"{path} ends its lines in CR alone, as old programs for the Mac do; save it with "
+                "line ends of Unix or Windows."
+            )
         self._delimiters[path] = _delimiter(text)
-        self._headers[path] = [name.strip() for name in _fields(text, _delimiter(text))]
+        self._headers[path] = _names(_fields(text, _delimiter(text)))
         file.seek(ends[header] if records else 0)
+
+    def _refuse_values(self, path: str) -> None:
+        """Refuse a file that has no header, but values in its first line."""
+        names = self._headers[path]
+        if self.target not in (None, *names) and plain(pa.array(names)):
+            raise InvalidData(
+                f"{path} has values in its first line, {brief(', '.join(names))!r}, instead of "
+                "names of columns; add a line of names above it."
+            )
 
     def _table(self, piece: Piece) -> pa.Table:
         return self._parse(piece, self._types)
@@ -99,6 +114,11 @@ class CSVRows(LineRows):
 
 def _delimiter(header: str) -> str:
     return max(",;\t|", key=header.count)
+
+
+def _names(fields: list[str]) -> list[str]:
+    """The names of columns; those without one, which spreadsheets add, are named as pandas does."""
+    return [name.strip() or f"Unnamed: {i}" for i, name in enumerate(fields)]
 
 
 def _fields(text: str, delimiter: str) -> list[str]:
@@ -129,8 +149,9 @@ def _other_width(piece: Piece, error: pa.ArrowInvalid) -> InvalidData | None:
     if row is not None:
         where = f" in line {piece.lines_before() + int(row):,}"
     return InvalidData(
-        f"{piece.path} has {got} values{where} ({brief(line)!r}), where its header has {expected} "
-        "columns; correct the line, or remove it if it is a title or a total."
+        f"{piece.path} has {got} value{'s' * (got != '1')}{where} ({brief(line)!r}), where its "
+        f"header has {expected} columns; correct the line, or remove it if it is a title or a "
+        "total."
     )
 
 
