@@ -144,11 +144,15 @@ class Engine:
 
     def chunk(self, fitc: FITC, xi: Tensor, batch: Batch, part: int = 0) -> Chunk:
         """The rows of a batch, with their kernel matrices at ξ, as the methods see them."""
-        matrices = self.hyper.Kmb(xi, batch.X)
+        matrices: tuple[Tensor, ...] = self.hyper.Kmb(xi, batch.X)
         Kmb, kdiag = (matrix.detach() for matrix in matrices)
+        offset = self.hyper.offset(xi, batch.score)
+        if offset is not None:
+            matrices = (*matrices, offset)
+        rows = fitc.rows(Kmb, kdiag, partial(_pull, xi, matrices))
         targets = self.likelihood.targets(batch.y)
         return (
-            fitc.rows(Kmb, kdiag, partial(_pull, xi, matrices)),
+            rows._replace(offset=None if offset is None else offset.detach()),
             Factors(self.likelihood, targets, batch.weight, batch.rows, part),
         )
 
