@@ -1,9 +1,13 @@
 """A prior mean from a classifier: in the engine one number per row, and out of sample."""
 
+import pickle
+import sys
 from typing import ClassVar
 
 import numpy as np
+import pandas
 import pytest
+import sklearn
 import torch
 from helpers import assert_close, kernel_matrices, log_Z_quadrature, many_classes, problem
 from scipy.special import ndtr, ndtri
@@ -16,18 +20,27 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
+from typer.testing import CliRunner
 
+import sepgp
 from sepgp import GPClassifier, means
+from sepgp.classifier import OF_A_RUN
+from sepgp.cli.main import app
 from sepgp.data import stream_source
 from sepgp.data.batches import Batch
 from sepgp.data.rows import ArrayRows
 from sepgp.errors import InvalidData, InvalidParameter
+from sepgp.evaluation.about import about
+from sepgp.files import classifiers
+from sepgp.files import model as files
 from sepgp.gp.fitc import Rows
 from sepgp.gp.hyperparameters import Hyperparameters
 from sepgp.gp.kernels import RBF
 from sepgp.inference.evidence import Factors, tilt
 from sepgp.inference.method import chosen
 from sepgp.likelihoods import Multinomial, PowerProbit, Probit
+from sepgp.report.posterior import draw, probabilities
+from sepgp.training import prior
 from sepgp.training.optimizers import Adam
 from sepgp.training.step import Engine
 
@@ -442,3 +455,102 @@ def test_a_short_time_budget_is_for_few_rows_of_the_classifier(spy, monkeypatch)
     monkeypatch.setattr(means, "ROWS_PER_SECOND", 200)
     GPClassifier(mean=spy, n_inducing=10, time_budget=1.0, random_state=0).fit(X, Y)
     assert [len(seen) for seen in Spy.seen] == [100, 100]
+
+
+# --- files, report and commands ---------------------------------------------------------------
+
+BOOSTED = HistGradientBoostingClassifier(max_iter=3, min_samples_leaf=5)
+
+
+@pytest.mark.parametrize("mean", [BOOSTED, LogisticRegression(), "trees"], ids=str)
+@pytest.mark.parametrize("y", [Y, np.digitize(X[:, 0] + X[:, 1], [-0.7, 0.7])], ids=["2", "3"])
+def test_a_saved_model_has_its_classifier(tmp_path, mean, y, monkeypatch) -> None:
+    monkeypatch.setattr(prior, "named", lambda mean: BOOSTED if mean == "trees" else mean)
+    model = GPClassifier(mean=mean, **QUICK).fit(X[:100], y[:100])
+    model.save(tmp_path / "a.sepgp")
+    loaded = sepgp.load(tmp_path / "a.sepgp")
+    assert (loaded.predict_proba(X) == model.predict_proba(X)).all()
+    assert loaded.model_.mean.factor == model.model_.mean.factor
+    assert repr(loaded.mean) == repr(model.mean)
+    loaded.save(tmp_path / "b.sepgp")
+    assert (sepgp.load(tmp_path / "b.sepgp").predict_proba(X) == model.predict_proba(X)).all()
+    loaded.partial_fit(X[100:200], y[100:200])
+
+
+def test_a_classifier_that_skops_does_not_trust_is_not_saved(tmp_path) -> None:
+    model = GPClassifier(mean=Always(0.6), **QUICK).fit(X, Y)
+    with pytest.raises(InvalidParameter, match=r"mean has a test_mean\.Always.*pickle the model"):
+        model.save(tmp_path / "a.sepgp")
+    assert not list(tmp_path.iterdir())
+    assert (pickle.loads(pickle.dumps(model)).predict(X) == model.predict(X)).all()
+
+
+def test_without_skops_there_is_a_sentence(tmp_path, monkeypatch) -> None:
+    model = GPClassifier(mean=LogisticRegression(), **QUICK).fit(X, Y)
+    monkeypatch.setitem(sys.modules, "skops.io", None)
+    with pytest.raises(InvalidParameter, match=r"pip install 'sepgp\[skops\]'"):
+        model.save(tmp_path / "a.sepgp")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("left", 0), ("right", 10**6), ("feature_idx", 3), ("feature_idx", -1)]
+)
+def test_a_tree_that_leads_nowhere_is_refused(tmp_path, name, value) -> None:
+    model = GPClassifier(mean=BOOSTED, **QUICK).fit(X[:100], Y[:100])
+    model.model_.mean.classifiers[0]._predictors[0][0].nodes[name][0] = value
+    files.save(model.model_, saved_parameters(model), tmp_path / "a.sepgp")
+    with pytest.raises(InvalidData, match="a tree of the classifier has no end"):
+        sepgp.load(tmp_path / "a.sepgp")
+
+
+def saved_parameters(model):
+    given = model.get_params(deep=False)
+    return {name: value for name, value in given.items() if name not in OF_A_RUN}
+
+
+def test_a_classifier_of_another_version_of_scikit_learn_is_named(tmp_path, monkeypatch) -> None:
+    model = GPClassifier(mean=LogisticRegression(), **QUICK).fit(X, Y)
+    monkeypatch.setattr(sklearn, "__version__", "0.1")
+    model.save(tmp_path / "a.sepgp")
+    monkeypatch.undo()
+    monkeypatch.setattr(classifiers, "decoded", lambda data: 1 / 0)
+    with pytest.raises(InvalidData, match=r"classifier of scikit-learn 0\.1, which version"):
+        sepgp.load(tmp_path / "a.sepgp")
+
+
+def test_onnx_has_no_classifier(tmp_path) -> None:
+    model = GPClassifier(mean=LogisticRegression(), **QUICK).fit(X, Y)
+    with pytest.raises(InvalidParameter, match=r"mean is a classifier.*train without it"):
+        model.to_onnx(tmp_path / "a.onnx")
+
+
+def test_a_cluster_refuses_a_prior_mean() -> None:
+    dask = pytest.importorskip("sepgp.dask")
+    with pytest.raises(InvalidParameter, match="mean='trees' is not for rows on a cluster"):
+        dask.DaskGPClassifier(mean="trees").fit(X, Y)
+
+
+def test_relevance_and_report_know_of_the_prior_mean(tmp_path) -> None:
+    stripes = (np.floor(2 * X[:, 2]) % 2 == 1).astype(int)
+    tree = DecisionTreeClassifier(min_samples_leaf=5)
+    model = GPClassifier(mean=tree, learn_kernel=False, **QUICK).fit(X, stripes)
+    alone = GPClassifier(learn_kernel=False, **QUICK).fit(X, stripes)
+    assert model.feature_importances_.argmax() == 2
+    assert model.feature_importances_[2] > alone.feature_importances_[2]
+    draws = probabilities(model.model_, draw(model.model_, 200), X)
+    assert np.abs(draws.mean(1) - model.predict_proba(X)[:, 1]).max() < 0.1
+    assert "DecisionTreeClassifier" in about(model.model_)["facts"]["prior mean"]
+
+
+def test_the_command_trains_with_boosted_trees(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(prior, "named", lambda mean: BOOSTED)
+    pandas.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": Y}).to_csv(tmp_path / "t.csv", index=False)
+    out = str(tmp_path / "m.sepgp")
+    command = ["train", str(tmp_path / "t.csv"), "--target", "y", "--out", out, "--steps", "20"]
+    done = CliRunner().invoke(app, [*command, "--inducing", "10", "--mean", "trees"])
+    assert done.exit_code == 0, done.output
+    assert sepgp.load(out).mean == "trees"
+    told = CliRunner().invoke(app, ["info", out])
+    assert "prior mean" in told.output
+    refused = CliRunner().invoke(app, [*command, "--mean", "forest", "--out", f"{out}2"])
+    assert isinstance(refused.exception, InvalidParameter) or "mean='forest'" in refused.output

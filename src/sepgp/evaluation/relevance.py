@@ -3,6 +3,7 @@
 import copy
 
 import torch
+from torch import Tensor
 
 from sepgp.model import Model
 
@@ -28,14 +29,23 @@ def relevance(model: Model) -> dict[str, float]:
         beta = beta - beta.mean(0)
     exchanges = max(1, min(EXCHANGES, len(Z) - 1, ROWS // (len(Z) * len(names))))
     effects = []
+
+    def mean(points: Tensor) -> Tensor:
+        """Of f at points that are scaled, shape (m, d): shape (m,), or (C, m)."""
+        of_g: Tensor = beta @ kernel(Z, points)
+        if model.mean is None:
+            return of_g
+        offset = model.mean.offset(model.scaling.undo(points.numpy())).T
+        return of_g + torch.as_tensor(offset)
+
     with torch.no_grad():
-        f = beta @ kernel(Z, Z.clone())
+        f = mean(Z.clone())
         for features in torch.split(torch.arange(Z.shape[1]), list(sizes)):
             effect = 0.0
             for k in range(1, exchanges + 1):
                 exchanged = Z.clone()
                 exchanged[:, features] = Z.roll(k, 0)[:, features]
-                effect += float(((f - beta @ kernel(Z, exchanged)) ** 2).mean())
+                effect += float(((f - mean(exchanged)) ** 2).mean())
             effects.append(effect)
     total = sum(effects)
     return {n: e / total for n, e in zip(names, effects, strict=True)} if total > 0 else {}
