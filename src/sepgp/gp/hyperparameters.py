@@ -48,8 +48,8 @@ class Hyperparameters:
     ----------
     start, lower, upper : Tensor of shape (p,)
         ξ of the kernel and the points handed in, and the bounds it is kept within.
-    inducing : slice
-        Where ξ holds the inducing points.
+    inducing, mean : slice
+        Where ξ holds the inducing points, and the factor; empty if it does not.
     """
 
     def __init__(
@@ -84,7 +84,9 @@ class Hyperparameters:
         flat = [value.reshape(-1).double() for value in learned.values()]
         empty = [torch.zeros(0, dtype=torch.float64)]
         self.start = torch.cat(flat + empty)
-        self.inducing = slice(len(self.start) - (Z.numel() if learn_inducing else 0), None)
+        begin = len(self.start) - (Z.numel() if learn_inducing else 0)
+        self.inducing = slice(begin, None)
+        self.mean = slice(begin - (FACTOR in learned), begin)  # the last before the points
         pairs = list(zip(flat, bounds, strict=True))
         self.lower = torch.cat([torch.full_like(v, low) for v, (low, _) in pairs] + empty)
         self.upper = torch.cat([torch.full_like(v, high) for v, (_, high) in pairs] + empty)

@@ -6,6 +6,7 @@ from sepgp.data.inputs import TrainingData
 from sepgp.data.prepared import ArrayData, StreamData
 from sepgp.data.stream_source import MEMORY
 from sepgp.means import ROWS_PER_SECOND, Halves, Mean, cross_fitted, draw, halves, named
+from sepgp.model import Model
 from sepgp.training.settings import Settings
 
 
@@ -52,11 +53,15 @@ def of_stream(settings: Settings, data: StreamData, seed: int) -> Halves:
     return halves(named(settings.mean), X, y, weight, numbers, len(data.classes), seed)
 
 
-def going_on(mean: Mean | None, previous: Mean | None) -> Mean | None:
-    """A prior mean with the factor that was learned before, if there is one."""
-    if mean is None or previous is None:
+def begun(settings: Settings, mean: Mean | None, previous: Model | None) -> Mean | None:
+    """A prior mean with the factor to start from: what was learned before, or 0.
+
+    It is 1 where it is not learned.
+    """
+    if mean is None or not settings.learn_kernel:
         return mean
-    return replace(mean, factor=previous.factor)
+    before = None if previous is None else previous.mean
+    return replace(mean, factor=0.0 if before is None else before.factor)
 
 
 def learned(mean: Mean | None, factor: float | None) -> Mean | None:

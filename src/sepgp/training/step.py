@@ -26,6 +26,11 @@ NUMBERS = 2**20
 They stay in the cache between the passes over them."""
 
 
+FACTOR_SHARE = 0.1
+"""Of the learning rate, for the factor of a prior mean. It starts at 0 and grows slowly: a process
+that has to begin with the faults of a classifier may never find what it could explain by itself."""
+
+
 class TrainingState(NamedTuple):
     """Everything that changes during training."""
 
@@ -99,6 +104,7 @@ class Engine:
             gradient = info.gradient + self.hyper.prior_gradient(state.xi)
             change, moments = self.optimizer.step(state.optimizer, gradient, rate * state.rate)
             change[self.hyper.inducing] *= share
+            change[self.hyper.mean] *= FACTOR_SHARE
             moved = torch.clamp(state.xi + change, self.hyper.lower, self.hyper.upper)
             info = info._replace(ok=bool(torch.isfinite(moved).all()))
             following = following._replace(xi=moved, last_xi=state.xi, optimizer=moments)
