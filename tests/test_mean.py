@@ -554,3 +554,19 @@ def test_the_command_trains_with_boosted_trees(tmp_path, monkeypatch) -> None:
     assert "prior mean" in told.output
     refused = CliRunner().invoke(app, [*command, "--mean", "forest", "--out", f"{out}2"])
     assert isinstance(refused.exception, InvalidParameter) or "mean='forest'" in refused.output
+
+
+@pytest.mark.slow
+def test_a_classifier_does_not_hold_back_a_process_that_knows_better() -> None:
+    """With a factor that starts at 1 the evidence ends some 100 lower, and the NLL is 0.397."""
+    rng = np.random.default_rng(0)
+    rows = rng.uniform(-3, 3, size=(4000, 4))
+    stripes = np.where(np.floor(rows[:, 0]) % 2 == 0, 1.0, -1.0)
+    f = stripes + 2 * np.sin(rows[:, 1] + rows[:, 2])
+    y = (f + rng.normal(size=4000) > 0).astype(int)
+    nll = []
+    for mean in (None, "trees"):
+        model = GPClassifier(n_inducing=50, max_iter=100, random_state=0, mean=mean)
+        log_p = model.fit(rows[:2000], y[:2000]).predict_log_proba(rows[2000:])
+        nll.append(-log_p[np.arange(2000), y[2000:]].mean())
+    assert nll[1] < nll[0] + 0.005
