@@ -303,16 +303,21 @@ def exact_ep(K: Array, y: Array, sweeps: int = 100) -> ExactEP:
     return ExactEP(mean, var, float(log_Z))
 
 
-def log_Z_quadrature(matrices: KernelMatrices, y: Tensor, points: int = 60) -> float:
-    """log Z of the FITC model by Gauss–Hermite quadrature over u, in m dimensions."""
+def log_Z_quadrature(
+    matrices: KernelMatrices, y: Tensor, points: int = 60, offset: Array | float = 0.0
+) -> float:
+    """log Z of the FITC model by Gauss–Hermite quadrature over u, in m dimensions.
+
+    `offset`, shape (n,), is the prior mean of f.
+    """
     Kmm, Kmb, kdiag = (matrix.detach().numpy() for matrix in matrices)
     A = np.linalg.solve(Kmm, Kmb)
     s = kdiag - (Kmb * A).sum(0)
     nodes, weights = np.polynomial.hermite_e.hermegauss(points)
     grid = np.stack(np.meshgrid(*[nodes] * len(Kmm), indexing="ij")).reshape(len(Kmm), -1)
     mass = np.stack(np.meshgrid(*[weights] * len(Kmm), indexing="ij")).reshape(len(Kmm), -1)
-    means = A.T @ (np.linalg.cholesky(Kmm) @ grid)
-    log_p = log_ndtr(y.numpy()[:, None] * means / np.sqrt(1 + s)[:, None]).sum(0)
+    means = (A.T @ (np.linalg.cholesky(Kmm) @ grid)).T + offset
+    log_p = log_ndtr(y.numpy() * means / np.sqrt(1 + s)).sum(1)
     return float(np.log((np.exp(log_p) * mass.prod(0)).sum() / weights.sum() ** len(Kmm)))
 
 

@@ -209,7 +209,7 @@ def rewritten(path, content, change) -> None:
 
 LIES = {
     "another format": (lambda t, h: h.update(format="a letter"), "is not a model file"),
-    "a newer version": (lambda t, h: h.update(version=VERSION + 1), "version 4.* update sepgp"),
+    "a newer version": (lambda t, h: h.update(version=VERSION + 1), "version 5.* update sepgp"),
     "no header": (lambda t, h: h.clear(), "is not a model file"),
     "an unknown kernel": (
         lambda t, h: h["kernel"].update(kind="os.system"),

@@ -105,6 +105,10 @@ class GPClassifier(Fitted):
         for each class, or for each interval of a column between these numbers.
     power : float
         The share of a factor that cavities lack: 1 for EP and SEP, 0 for variational inference.
+    mean : classifier, "trees" or None
+        A classifier of scikit-learn's kind, with predict_proba, that gives the prior mean of f; the
+        process learns what it has missed. "trees" is HistGradientBoostingClassifier(). A copy of
+        it is fitted in `fit`, and rows of training are scored by cross-fitting.
 
     Attributes
     ----------
@@ -153,6 +157,7 @@ class GPClassifier(Fitted):
         checkpoint_every: float = 60.0,
         n_factors: int | str | Mapping[str, Sequence[float]] = 1,
         power: float = 1.0,
+        mean: Any = None,
     ) -> None:
         self.method = method
         self.n_inducing = n_inducing
@@ -180,7 +185,7 @@ class GPClassifier(Fitted):
         self.callbacks = callbacks
         self.forgetting = forgetting
         self.checkpoint, self.checkpoint_every = checkpoint, checkpoint_every
-        self.n_factors, self.power = n_factors, power
+        self.n_factors, self.power, self.mean = n_factors, power, mean
 
     def fit(
         self,

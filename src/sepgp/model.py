@@ -17,6 +17,7 @@ from sepgp.gp.kernels import Kernel
 from sepgp.gp.natural import Natural
 from sepgp.gp.predictor import Predictor, predict
 from sepgp.likelihoods import Likelihood
+from sepgp.means import Mean
 from sepgp.threads import spread
 
 NUMBERS = 2**18
@@ -58,6 +59,8 @@ class Model:
     """Of the work on rows."""
     replay: Any = None
     """Rows seen before that online learning sees again."""
+    mean: Mean | None = None
+    """The prior mean of f; None for 0."""
 
     @property
     def natural(self) -> Natural:
@@ -127,7 +130,10 @@ class Model:
             return self
         predictor = self.predictor._replace(beta=-self.predictor.beta)
         sites = Natural(self.sites.Lambda, -self.sites.b)
-        return replace(self, classes=self.classes[::-1], predictor=predictor, sites=sites)
+        mean = None if self.mean is None else replace(self.mean, factor=-self.mean.factor)
+        return replace(
+            self, classes=self.classes[::-1], predictor=predictor, sites=sites, mean=mean
+        )
 
     def predict(self, X: Any, result: Callable[[Floats, Floats], Any]) -> Any:
         """The result that mean and variance of f lead to.
@@ -159,7 +165,7 @@ class Model:
             mean[chunk], variance[chunk] = (values.cpu().numpy().T for values in part)
 
         spread(fill, self._chunks(len(rows)))
-        return mean, variance
+        return self._with_prior(mean, rows), variance
 
     def mean_of_features(self, rows: NDArray[Any]) -> Floats:
         """The mean alone, the same numbers. Cost O(md) per row."""
@@ -171,7 +177,11 @@ class Model:
             mean[chunk] = (folded.beta @ kernel(Z, self._scaled(rows[chunk]))).cpu().numpy().T
 
         spread(fill, self._chunks(len(rows)))
-        return mean
+        return self._with_prior(mean, rows)
+
+    def _with_prior(self, mean: Floats, rows: NDArray[Any]) -> Floats:
+        """The mean of f where that of g is this, at rows of features."""
+        return mean if self.mean is None else mean + self.mean.offset(rows)
 
     def _scaled(self, rows: NDArray[Any]) -> Tensor:
         return torch.as_tensor(self.scaling.apply(rows)).to(self.Z.device, self.dtype)

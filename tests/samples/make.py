@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from sklearn.naive_bayes import GaussianNB
 
 from sepgp import GPClassifier
 from sepgp.files.model import VERSION
@@ -36,7 +37,9 @@ def rows(n: int, seed: int) -> pd.DataFrame:
 
 
 if __name__ == "__main__":
-    model = GPClassifier(n_inducing=5, kernel="matern32", max_iter=20, random_state=0)
+    model = GPClassifier(
+        n_inducing=5, kernel="matern32", max_iter=20, random_state=0, mean=GaussianNB()
+    )
     model.fit(rows(200, seed=0), target="defaulted")
     model.save(HERE / f"version-{VERSION}.sepgp")
     unseen = rows(20, seed=1).drop(columns="defaulted")

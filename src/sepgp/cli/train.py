@@ -31,6 +31,9 @@ Drop = Annotated[str | None, typer.Option(metavar="A,B,…", help="Columns to le
 Kernel = Annotated[
     str, typer.Option(help="auto, rbf, matern12, matern32, matern52, or a sum: matern32+rbf.")
 ]
+Mean = Annotated[
+    str | None, typer.Option(help="trees: what boosted trees say is the prior mean of f.")
+]
 Positive = Annotated[
     str | None,
     typer.Option(metavar="LABEL", help="Of two classes, the positive one."),
@@ -61,6 +64,7 @@ def train(
     method: Annotated[str, typer.Option(help="sep, ep or adf.")] = "sep",
     inducing: Annotated[int, typer.Option(help="Number of inducing points.")] = 200,
     kernel: Kernel = "auto",
+    mean: Mean = None,
     batch_size: Annotated[int | None, typer.Option(help="Rows per step.")] = None,
     steps: Annotated[int | None, typer.Option(help="Training steps.")] = None,
     time_budget: Annotated[float | None, typer.Option(help="Seconds for training.")] = None,
@@ -92,6 +96,7 @@ def train(
             method=method,
             n_inducing=inducing,
             kernel=kernel,
+            mean=mean,
             batch_size=batch_size,
             max_iter=steps,
             time_budget=time_budget,

@@ -87,6 +87,7 @@ class DaskGPClassifier(GPClassifier):
         checkpoint_every: float = 60.0,
         n_factors: int | str | Mapping[str, Sequence[float]] = 1,
         power: float = 1.0,
+        mean: Any = None,
         client: distributed.Client | None = None,
         n_parts: int | None = None,
         local_steps: int = LOCAL_STEPS,
@@ -122,6 +123,11 @@ class DaskGPClassifier(GPClassifier):
             As in `GPClassifier.fit`.
         """
         settings, run = self._settings(), self._run()
+        if self.mean is not None:
+            raise InvalidParameter(
+                f"mean={self.mean!r} is not for rows on a cluster; leave it out, or use "
+                "GPClassifier."
+            )
         plan = Plan(self.n_parts, self.local_steps, self.quorum)
         plan.check()
         client = self._connected()

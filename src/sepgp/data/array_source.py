@@ -27,14 +27,20 @@ class ArraySource:
     """Batches from arrays, in an order that depends on the seed alone.
 
     X, shape (n, d), is kept as it is, and every batch scaled when it is taken; y, shape (n,), are
-    class numbers 0 … C−1; weights, shape (n,), are positive. If one batch holds all rows, it is
-    the whole set in its own order.
+    class numbers 0 … C−1; weights, shape (n,), are positive; scores, if a classifier gives a prior
+    mean, have shape (n,), or (n, C). If one batch holds all rows, it is the whole set in its own
+    order.
     """
 
     def __init__(
-        self, X: NDArray[np.generic], y: NDArray[np.int64], weight: Floats, how: Batching
+        self,
+        X: NDArray[np.generic],
+        y: NDArray[np.int64],
+        weight: Floats,
+        how: Batching,
+        score: Floats | None = None,
     ) -> None:
-        self._arrays, self._how = (X, y, weight), how
+        self._arrays, self._score, self._how = (X, y, weight), score, how
         self.n_rows = len(y)
         self.total_weight = float(weight.sum())
         self.batches_per_epoch = how.batches_per_epoch(self.n_rows)
@@ -52,4 +58,5 @@ class ArraySource:
 
     def _batch(self, rows: NDArray[np.int_] | None) -> Batch:
         X, y, weight = (a if rows is None else a[rows] for a in self._arrays)
-        return self._how.batch(self._how.scaling.apply(X), y, weight, rows)
+        score = self._score if self._score is None or rows is None else self._score[rows]
+        return self._how.batch(self._how.scaling.apply(X), y, weight, rows, score)

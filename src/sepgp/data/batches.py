@@ -25,6 +25,8 @@ class Batch(NamedTuple):
     """Shape (b,)."""
     rows: Tensor | None
     """Row numbers in the whole set, shape (b,); None when the batch is the whole set in order."""
+    score: Tensor | None = None
+    """What a classifier says of the rows, shape (b,), or (C, b): see `sepgp.means`."""
 
     def split(self, size: int) -> list["Batch"]:
         """The same rows in parts of this size."""
@@ -35,7 +37,8 @@ class Batch(NamedTuple):
     def take(self, where: slice | Tensor) -> "Batch":
         """Some of the rows."""
         rows = torch.arange(len(self.y)) if self.rows is None else self.rows
-        return Batch(self.X[where], self.y[where], self.weight[where], rows[where])
+        score = None if self.score is None else self.score[..., where]
+        return Batch(self.X[where], self.y[where], self.weight[where], rows[where], score)
 
 
 class Batching(NamedTuple):
@@ -54,14 +57,20 @@ class Batching(NamedTuple):
         return max(1, -(-n_rows // self.size))
 
     def batch(
-        self, X: NDArray[Any], y: NDArray[Any], weight: NDArray[Any], rows: NDArray[Any] | None
+        self,
+        X: NDArray[Any],
+        y: NDArray[Any],
+        weight: NDArray[Any],
+        rows: NDArray[Any] | None,
+        score: NDArray[Any] | None = None,
     ) -> Batch:
-        """The batch of rows X, shape (b, d), that are scaled."""
+        """The batch of rows X, shape (b, d), that are scaled, with scores (b,), or (b, C)."""
         return Batch(
             self._tensor(X, self.dtype),
             self._tensor(y, torch.int64),
             self._tensor(weight, self.dtype),
             None if rows is None else torch.from_numpy(rows),
+            None if score is None else self._tensor(score.T, self.dtype),
         )
 
     def _tensor(self, array: NDArray[Any], dtype: torch.dtype) -> Tensor:

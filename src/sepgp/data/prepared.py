@@ -26,6 +26,7 @@ from sepgp.data.split import Draw, SplitRows
 from sepgp.data.stream_source import StreamSource
 from sepgp.data.survey import Arrays, Survey, survey
 from sepgp.errors import InvalidData
+from sepgp.means import Halves
 
 MEASURED = 10_000
 """Rows held out that the model is measured on during training."""
@@ -42,6 +43,8 @@ class ArrayData(NamedTuple):
     classes: NDArray[Any]
     """The labels, sorted, shape (C,)."""
     encoding: Encoding | None = None
+    score: Floats | None = None
+    """What a classifier says of the rows, shape (n,), or (n, C): see `sepgp.means`."""
 
     @property
     def n_rows(self) -> int:
@@ -58,7 +61,7 @@ class ArrayData(NamedTuple):
 
     def source(self, how: Batching) -> ArraySource:
         """Batches for training."""
-        return ArraySource(self.X, self.y, self.weight, how)
+        return ArraySource(self.X, self.y, self.weight, how, self.score)
 
     def digest(self) -> str:
         """Differs for different rows. Cost O(nd)."""
@@ -101,10 +104,27 @@ class StreamData(Surveyed):
     """Rows that are read anew in every epoch."""
 
     rows: Rows
+    scorer: Halves | None = None
+    """Who scores the rows, where a classifier gives a prior mean."""
 
     def source(self, how: Batching) -> StreamSource:
         """Batches for training."""
-        return StreamSource(self.rows, self.survey, how)
+        return StreamSource(self.rows, self.survey, how, self.scorer)
+
+    def take(
+        self, chosen: Callable[[NDArray[np.int64]], NDArray[np.bool_]]
+    ) -> tuple[NDArray[Any], NDArray[np.int64], Floats, NDArray[np.int64]]:
+        """The rows of positive weight that are chosen by their numbers, and these. Cost O(nd)."""
+        begin, parts = 0, []
+        for block in self.rows.blocks():
+            numbers = np.arange(begin, begin + len(block))
+            begin += len(block)
+            where = np.flatnonzero(chosen(numbers))
+            X, y, weight = self.survey.arrays(block.take(where), self.name)
+            kept = weight > 0
+            parts.append((X[kept], y[kept], weight[kept], numbers[where[kept]]))
+        X, y, weight, numbers = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+        return X, y, weight, numbers
 
 
 Data = ArrayData | StreamData

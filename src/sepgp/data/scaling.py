@@ -59,13 +59,17 @@ class Scaling(NamedTuple):
     def lift(self, Z: Floats) -> Floats:
         """The standardised rows, shape (b, d), that are projected on Z, shape (b, width)."""
         if self.components is None:
-            return np.array(Z)
+            return Z
         lifted: Floats = Z @ (self.components / np.square(self.components).sum(0)).T
         return lifted
 
     def undo(self, Z: Floats) -> Floats:
         """The scaled rows Z, shape (b, width), in their original units. Cost O(bd), or O(bdq)."""
-        z = self.lift(Z)
+        return self.unstandardize(self.lift(Z))
+
+    def unstandardize(self, Z: Floats) -> Floats:
+        """Standardised rows, shape (b, d), in their original units. Cost O(bd)."""
+        z = np.array(Z)
         size = np.abs(z)
         far = size > self.tail
         with np.errstate(over="ignore"):

@@ -13,6 +13,7 @@ from sepgp.data.batches import Batch, Batching
 from sepgp.data.prefetch import prefetch
 from sepgp.data.rows.base import Block, Rows
 from sepgp.data.survey import Survey
+from sepgp.means import Halves
 
 MEMORY = 64 * 2**20
 """Bytes of the shuffle buffer. Rows that fit into it altogether are trained as an array."""
@@ -58,15 +59,19 @@ class _Shuffled(NamedTuple):
     y: NDArray[np.int64]
     weight: NDArray[Any]
     rows: NDArray[np.int64]
+    score: NDArray[Any]
+    """Shape (b, 0) if there is no classifier."""
 
 
 class _Buffer:
     """A bounded heap of rows from which batches are drawn at random."""
 
-    def __init__(self, size: int, n_features: int, dtype: np.dtype[Any]) -> None:
+    def __init__(
+        self, size: int, n_features: int, score: tuple[int, ...], dtype: np.dtype[Any]
+    ) -> None:
         y, numbers = np.empty((2, size), np.int64)
         X, weight = np.empty((size, n_features), dtype), np.empty(size, dtype)
-        self._store = _Shuffled(X, y, weight, numbers)
+        self._store = _Shuffled(X, y, weight, numbers, np.empty((size, *score), dtype))
         self.count = 0
 
     def add(self, block: _Shuffled) -> None:
@@ -94,11 +99,13 @@ class StreamSource:
     a random order of its pieces, and mixed in a buffer from which batches are drawn. So rows that
     are sorted by time or class come as well mixed as others, however large the file. Every epoch
     has a fresh order. A thread reads, encodes and scales ahead of training. `survey` is what the
-    pass over the rows found.
+    pass over the rows found, and `scorer` scores them where a classifier gives a prior mean.
     """
 
-    def __init__(self, rows: Rows, survey: Survey, how: Batching) -> None:
-        self._rows, self._survey, self._how = rows, survey, how
+    def __init__(
+        self, rows: Rows, survey: Survey, how: Batching, scorer: Halves | None = None
+    ) -> None:
+        self._rows, self._survey, self._how, self._scorer = rows, survey, how, scorer
         self.n_rows = survey.n_rows
         self.total_weight = survey.total_weight
         self.batches_per_epoch = how.batches_per_epoch(survey.n_kept)
@@ -115,10 +122,11 @@ class StreamSource:
 
     def _batches(self, start: int) -> Generator[Batch]:
         epoch, skip = divmod(start, self.batches_per_epoch)
-        buffer = _Buffer(self._capacity + CHUNK, self._how.scaling.width, self._dtype)
+        score = (0,) if self._scorer is None else self._scorer.shape
+        buffer = _Buffer(self._capacity + CHUNK, self._how.scaling.width, score, self._dtype)
         while True:
             for taken in islice(self._epoch(epoch, buffer), skip, None):
-                yield self._how.batch(*taken)
+                yield self._how.batch(*(taken if self._scorer is not None else taken[:4]))
             epoch, skip = epoch + 1, 0
 
     def _epoch(self, epoch: int, buffer: _Buffer) -> Iterator[_Shuffled]:
@@ -170,4 +178,7 @@ class StreamSource:
         kept = weight > 0
         if not kept.all():
             X, y, weight, numbers = X[kept], y[kept], weight[kept], numbers[kept]
-        return _Shuffled(self._how.scaling.apply(X), y, weight, numbers)
+        score = np.empty((len(y), 0))
+        if self._scorer is not None:
+            score = self._scorer.score(X, numbers)
+        return _Shuffled(self._how.scaling.apply(X), y, weight, numbers, score)

@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+from sepgp.errors import brief
 from sepgp.evaluation.relevance import EXCHANGES, relevance
 from sepgp.model import Model
 
@@ -24,6 +25,7 @@ def about(model: Model) -> dict[str, Any]:
             "columns": f"{model.schema.n_columns}, as {model.Z.shape[1]} features",
             "inducing points": str(len(model.Z)),
             "kernel": repr(model.kernel).replace("\n", " "),
+            **_prior(model),
             "log evidence": f"{model.log_evidence:,.1f}",
             "training": f"{model.n_iter} steps in {model.history['seconds'][-1]:.1f} s",
         },
@@ -35,6 +37,14 @@ def about_if_quick(model: Model) -> dict[str, Any] | None:
     """The same, to be kept in a file, unless there are so many columns that it takes seconds."""
     m, d = model.Z.shape
     return about(model) if EXCHANGES * len(model.schema.columns) * m * m * d < QUICK else None
+
+
+def _prior(model: Model) -> dict[str, str]:
+    """The classifier that gives a prior mean, if there is one."""
+    if model.mean is None:
+        return {}
+    one = brief(repr(model.mean.classifiers[0]))
+    return {"prior mean": f"{model.mean.factor:.2f} times the score of {one}"}
 
 
 def _classes(labels: list[str], most: int = 30) -> str:

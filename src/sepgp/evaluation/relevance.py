@@ -3,6 +3,7 @@
 import copy
 
 import torch
+from torch import Tensor
 
 from sepgp.model import Model
 
@@ -27,18 +28,25 @@ def relevance(model: Model) -> dict[str, float]:
     beta, kernel = model.predictor.beta.cpu(), copy.deepcopy(model.kernel).cpu()
     if beta.ndim == 2:  # of C classes: what moves all of them together changes nothing
         beta = beta - beta.mean(0)
-    directions = None if scaling.components is None else torch.from_numpy(scaling.components)
     exchanges = max(1, min(EXCHANGES, len(Z) - 1, ROWS // (len(Z) * len(names))))
     effects = []
+
+    def mean(points: Tensor) -> Tensor:
+        """Of f at points that are standardised, shape (m, d): shape (m,), or (C, m)."""
+        of_g: Tensor = beta @ kernel(Z, torch.from_numpy(scaling.project(points.numpy())))
+        if model.mean is None:
+            return of_g
+        offset = model.mean.offset(scaling.unstandardize(points.numpy())).T
+        return of_g + torch.as_tensor(offset)
+
     with torch.no_grad():
-        f = beta @ kernel(Z, Z.clone())
+        f = mean(points.clone())
         for features in torch.split(torch.arange(points.shape[1]), list(sizes)):
             effect = 0.0
             for k in range(1, exchanges + 1):
                 exchanged = points.clone()
                 exchanged[:, features] = points.roll(k, 0)[:, features]
-                seen = exchanged if directions is None else exchanged @ directions
-                effect += float(((f - beta @ kernel(Z, seen)) ** 2).mean())
+                effect += float(((f - mean(exchanged)) ** 2).mean())
             effects.append(effect)
     total = sum(effects)
     return {n: e / total for n, e in zip(names, effects, strict=True)} if total > 0 else {}

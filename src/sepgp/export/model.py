@@ -22,6 +22,10 @@ LARGEST = 2_000_000_000
 def write(model: Model, path: str | os.PathLike[str]) -> None:
     """Write the graph of a model to a file, which is replaced at once or not at all."""
     library()
+    if model.mean is not None:
+        raise InvalidParameter(
+            "mean is a classifier, which has no graph here; train without it to write ONNX."
+        )
     size = 8 * model.predictor.F.numel()
     if size > LARGEST:
         raise InvalidParameter(

@@ -17,7 +17,7 @@ from sepgp.errors import InvalidData, brief, reason
 
 KEY, DIGEST = "sepgp", "sha256"
 """The entries of the file's header that hold the JSON, and the digest of all that is in it."""
-FORMAT, VERSION = "sepgp model", 3
+FORMAT, VERSION = "sepgp model", 4
 """Of model files."""
 DAMAGE = (
     ArithmeticError,

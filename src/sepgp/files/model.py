@@ -3,11 +3,13 @@
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import sklearn
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from sepgp import __version__
@@ -15,7 +17,8 @@ from sepgp.data.batches import aligned
 from sepgp.data.encoding import encoding_from_json
 from sepgp.data.scaling import Scaling
 from sepgp.data.schema import Schema
-from sepgp.files import content
+from sepgp.errors import InvalidData
+from sepgp.files import classifiers, content
 from sepgp.files import tensors as tensor_files
 from sepgp.files.content import FORMAT, VERSION
 from sepgp.files.kernels import kernel_of, parameters_of, structure_of, width
@@ -23,8 +26,11 @@ from sepgp.gp.kernels import Kernel
 from sepgp.gp.natural import Natural
 from sepgp.gp.predictor import Predictor, posterior
 from sepgp.likelihoods import for_classes
+from sepgp.means import Mean
 from sepgp.model import Model
 
+CLASSIFIERS, GIVEN = "classifiers", "given"
+"""The classifiers of a prior mean: the name of their bytes, and of the one that the user gave."""
 LARGEST_COUNT = 2**32
 """Of steps and the like."""
 HISTORY = {
@@ -53,7 +59,8 @@ def save(
     the history of the training, and no rows: of the data it has means and deviations, frequent
     texts, and the inducing points. These are rows only if they were taken from rows
     (`inducing="random"` or an array of them) and not learned. Size: about three m × m matrices for
-    each latent function.
+    each latent function. The classifiers of a prior mean are kept by skops if it trusts them; of
+    the rows they hold what they were fitted to keep, such as thresholds of trees.
     """
     tensors: dict[str, Tensor] = {
         "Z": model.Z,
@@ -71,6 +78,12 @@ def save(
     stored, more = _stored_parameters(parameters)
     moments, counts = tensor_files.flat("moments", model.moments)
     tensors |= moments | more | parameters_of("kernel", model.kernel)
+    if model.mean is not None or stored["mean"] == GIVEN:
+        kept = {
+            "fitted": [] if model.mean is None else list(model.mean.classifiers),
+            GIVEN: parameters["mean"] if stored["mean"] == GIVEN else None,
+        }
+        tensors[CLASSIFIERS] = torch.from_numpy(classifiers.encoded(kept).copy())
     header = {
         "format": FORMAT,
         "version": VERSION,
@@ -87,6 +100,8 @@ def save(
         "iteration": model.iteration,
         "about": about,
         "log_evidence": model.log_evidence if math.isfinite(model.log_evidence) else None,
+        "factor": None if model.mean is None else model.mean.factor,
+        "sklearn": sklearn.__version__,
         **counts,
     }
     tensor_files.write(path, tensors, header)
@@ -101,6 +116,7 @@ def _components(scaling: Scaling) -> dict[str, Tensor]:
 def load(path: str | os.PathLike[str]) -> tuple[Model, dict[str, Any]]:
     """The model that `save` wrote and its parameters; no code in the file is run."""
     arrays, header = content.read_model(path)
+    kept = _classifiers(arrays.pop(CLASSIFIERS, None), header, path)
     tensors = {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}
     try:
         if header["version"] == 1:  # nothing was measured during training
@@ -108,11 +124,36 @@ def load(path: str | os.PathLike[str]) -> tuple[Model, dict[str, Any]]:
         _check_tensors(tensors, header)
         tensors = {name: aligned(tensor) for name, tensor in tensors.items()}
         parameters = _parameters(tensors, header)
-        model = _model(tensors, header, parameters)
+        if parameters.get("mean") == GIVEN:
+            parameters["mean"] = kept[GIVEN]
+        model = _model(tensors, header, parameters, kept["fitted"])
         _check(model)
         _check_numbers(model)
         return model, parameters
     except content.DAMAGE as error:
+        raise content.damaged(path, error) from error
+
+
+def _classifiers(
+    data: NDArray[Any] | None, header: Mapping[str, Any], path: str | os.PathLike[str]
+) -> dict[str, Any]:
+    """The classifiers of a prior mean that a file holds: those that are fitted, and the parameter.
+
+    Other versions of scikit-learn may have other parts.
+    """
+    nothing: dict[str, Any] = {"fitted": [], GIVEN: None}
+    if data is None:
+        return nothing
+    classifiers.library()
+    try:
+        return nothing | dict(classifiers.decoded(data))
+    except Exception as error:  # whatever scikit-learn says about what is not its own
+        there, here = header.get("sklearn"), sklearn.__version__
+        if there != here:
+            raise InvalidData(
+                f"{path} has a classifier of scikit-learn {there}, which version {here} cannot "
+                "read; install that version, or train the model again."
+            ) from error
         raise content.damaged(path, error) from error
 
 
@@ -143,6 +184,8 @@ def _stored_parameters(parameters: Mapping[str, Any]) -> tuple[dict[str, Any], d
     if isinstance(stored["kernel"], Kernel):
         tensors |= parameters_of("start", stored["kernel"])
         stored["kernel"] = structure_of(stored["kernel"])
+    if stored["mean"] is not None and not isinstance(stored["mean"], str):
+        stored["mean"] = GIVEN
     if isinstance(stored["class_weight"], dict):
         stored["class_weight"] = [[_plain(k), float(v)] for k, v in stored["class_weight"].items()]
     return {name: _plain(value) for name, value in stored.items()}, tensors
@@ -160,7 +203,10 @@ def _parameters(tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> dic
 
 
 def _model(
-    tensors: Mapping[str, Tensor], header: Mapping[str, Any], parameters: Mapping[str, Any]
+    tensors: Mapping[str, Tensor],
+    header: Mapping[str, Any],
+    parameters: Mapping[str, Any],
+    fitted: Sequence[Any],
 ) -> Model:
     stored, tail, evidence = (header[name] for name in ("encoding", "tail", "log_evidence"))
     encoding = None if stored is None else encoding_from_json(stored)
@@ -189,6 +235,9 @@ def _model(
         moments=_moments(tensors, header),
         seed=0,
         dtype=getattr(torch, dtype),
+        mean=Mean(tuple(fitted), len(header["classes"]), float(header["factor"]))
+        if fitted
+        else None,
     )
 
 

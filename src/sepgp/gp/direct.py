@@ -41,7 +41,7 @@ class Direct(FITC):
     half_log_det: Tensor
     """½ log|K|, shape ()."""
 
-    def rows(self, Kmb: Tensor, kdiag: Tensor, pull: Callable[[Tensor, Tensor], Tensor]) -> Rows:
+    def rows(self, Kmb: Tensor, kdiag: Tensor, pull: Callable[..., Tensor]) -> Rows:
         """V = Kmb, W = K⁻¹Kmb. Cost 2m² per row."""
         A = self.K_inverse @ Kmb
         return Rows(Kmb, A, (kdiag - (Kmb * A).sum(0)).clamp_min_(0), pull)

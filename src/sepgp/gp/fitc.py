@@ -31,7 +31,7 @@ from sepgp.gp.natural import Natural
 
 
 class Rows(NamedTuple):
-    """The conditional f_i | u ~ N(V_iᵀc, s_i) of a batch of b rows."""
+    """The conditional f_i | u ~ N(V_iᵀc + offset_i, s_i) of a batch of b rows."""
 
     V: Tensor
     """Shape (m, b)."""
@@ -39,8 +39,11 @@ class Rows(NamedTuple):
     """The directions that sums over rows are taken in, shape (m, b)."""
     s: Tensor
     """Conditional variances k_ii − k_iᵀK⁻¹k_i, shape (b,)."""
-    pull: Callable[[Tensor, Tensor], Tensor]
-    """From the adjoints of Kmb, shape (m, b), and kdiag, shape (b,), to those of ξ, shape (p,)."""
+    pull: Callable[..., Tensor]
+    """From the adjoints of Kmb, shape (m, b), kdiag, shape (b,), and the offset, if there is one,
+    to those of ξ, shape (p,)."""
+    offset: Tensor | None = None
+    """The prior mean of f, shape (b,), or (C, b); None if it is 0."""
 
 
 class Posterior(NamedTuple):
@@ -67,7 +70,7 @@ class FITC(ABC):
     """False when Kmm could not be factorised."""
 
     @abstractmethod
-    def rows(self, Kmb: Tensor, kdiag: Tensor, pull: Callable[[Tensor, Tensor], Tensor]) -> Rows:
+    def rows(self, Kmb: Tensor, kdiag: Tensor, pull: Callable[..., Tensor]) -> Rows:
         """The conditional of b rows. Cost 2m² per row."""
 
     @abstractmethod

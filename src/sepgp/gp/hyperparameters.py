@@ -1,4 +1,4 @@
-"""The vector ξ of all learnable hyper-parameters: kernel parameters and inducing points."""
+"""The vector ξ of all learnable hyper-parameters: of kernel and prior mean, and inducing points."""
 
 import copy
 import math
@@ -10,7 +10,10 @@ from torch.func import functional_call
 
 from sepgp.gp.kernels import LOG_BOUNDS, Kernel, Stationary, Warped
 
-INDUCING = "Z"
+INDUCING, FACTOR = "Z", "factor"
+BOUNDS = LOG_BOUNDS | {FACTOR: (0.0, math.inf)}
+"""By name. Scores out of sample are a little below 0 where labels are above their mean, so that the
+factor of a classifier that knows nothing would be negative."""
 
 
 class _Covariances(nn.Module):
@@ -37,20 +40,30 @@ class Hyperparameters:
         Inducing points.
     learn_kernel, learn_inducing : bool
         What ξ holds; the rest stays as it is.
+    factor : float or None
+        The factor c on the score of a classifier that is the prior mean of f, if there is one; it
+        is learned with the kernel.
 
     Attributes
     ----------
     start, lower, upper : Tensor of shape (p,)
         ξ of the kernel and the points handed in, and the bounds it is kept within.
-    inducing : slice
-        Where ξ holds the inducing points.
+    inducing, mean : slice
+        Where ξ holds the inducing points, and the factor; empty if it does not.
     """
 
     def __init__(
-        self, kernel: Kernel, Z: Tensor, learn_kernel: bool = True, learn_inducing: bool = True
+        self,
+        kernel: Kernel,
+        Z: Tensor,
+        learn_kernel: bool = True,
+        learn_inducing: bool = True,
+        factor: float | None = None,
     ) -> None:
         self._covariances = _Covariances(copy.deepcopy(kernel))
         values = {k: v.detach() for k, v in self._covariances.named_parameters()}
+        if factor is not None:
+            values[FACTOR] = Z.new_tensor(factor)
         learned = dict(values) if learn_kernel else {}
         self._frozen = {} if learn_kernel else values
         self._frozen |= {
@@ -72,11 +85,13 @@ class Hyperparameters:
         }
         self._shapes = {name: value.shape for name, value in learned.items()}
         self._sizes = [value.numel() for value in learned.values()]
-        bounds = [LOG_BOUNDS.get(name.split(".")[-1], (-math.inf, math.inf)) for name in learned]
+        bounds = [BOUNDS.get(name.split(".")[-1], (-math.inf, math.inf)) for name in learned]
         flat = [value.reshape(-1).double() for value in learned.values()]
         empty = [torch.zeros(0, dtype=torch.float64)]
         self.start = torch.cat(flat + empty)
-        self.inducing = slice(len(self.start) - (Z.numel() if learn_inducing else 0), None)
+        begin = len(self.start) - (Z.numel() if learn_inducing else 0)
+        self.inducing = slice(begin, None)
+        self.mean = slice(begin - (FACTOR in learned), begin)  # the last before the points
         pairs = list(zip(flat, bounds, strict=True))
         self.lower = torch.cat([torch.full_like(v, low) for v, (low, _) in pairs] + empty)
         self.upper = torch.cat([torch.full_like(v, high) for v, (_, high) in pairs] + empty)
@@ -104,8 +119,23 @@ class Hyperparameters:
             return self._call(values, X)  # type: ignore[return-value]
 
     def _call(self, values: dict[str, Tensor], X: Tensor | None) -> Tensor | tuple[Tensor, Tensor]:
-        parameters = {name: value for name, value in values.items() if name != INDUCING}
+        parameters = {k: v for k, v in values.items() if k not in (INDUCING, FACTOR)}
         return functional_call(self._covariances, parameters, (values[INDUCING], X))  # type: ignore[no-any-return]
+
+    def offset(self, xi: Tensor, score: Tensor | None) -> Tensor | None:
+        """The prior mean c·h of f for rows with the score h, shape (b,), or (C, b); None for 0.
+
+        In the dtype of the score; differentiable in ξ, as `Kmm` is.
+        """
+        if score is None:
+            return None
+        with torch.set_grad_enabled(xi.requires_grad):
+            return self._unpack(xi)[FACTOR].to(score.dtype) * score
+
+    def factor(self, xi: Tensor) -> float | None:
+        """The factor c at ξ; None if there is no prior mean."""
+        value = self._unpack(xi).get(FACTOR)
+        return None if value is None else float(value)
 
     def prior_gradient(self, xi: Tensor) -> Tensor:
         """Gradient, shape (p,), of the weak log prior of ξ. Cost O(p).

@@ -35,7 +35,7 @@ class Whitened(FITC):
     L_inverse: Tensor
     """Shape (m, m)."""
 
-    def rows(self, Kmb: Tensor, kdiag: Tensor, pull: Callable[[Tensor, Tensor], Tensor]) -> Rows:
+    def rows(self, Kmb: Tensor, kdiag: Tensor, pull: Callable[..., Tensor]) -> Rows:
         """V = W = L⁻¹Kmb. Cost 2m² per row."""
         V = self.L_inverse.to(Kmb.dtype) @ Kmb
         return Rows(V, V, (kdiag - (V * V).sum(0)).clamp_min_(0), pull)

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from sepgp.gp.fitc import FITC, Rows, adjoint_moments, coordinate_sum
 from sepgp.gp.natural import Natural
-from sepgp.inference.evidence import Factors, Prepared, RowSites, Sums, row_sums
+from sepgp.inference.evidence import Factors, Prepared, RowSites, Sums, row_sums, tilt
 
 DAMPING = 0.5
 """How far ν and μ move to their new values: parallel updates of all rows may overshoot."""
@@ -107,7 +107,7 @@ def sums(prepared: Prepared, rows: Rows, factors: Factors, damping: float = DAMP
         log_removal = log_removal / prepared.power
 
     # 1.2  φ̃_i = proj(φ_i).
-    tilted = factors.likelihood.moments(factors.targets, cavity_mean, cavity_var, rows.s)
+    tilted = tilt(factors, rows, cavity_mean, cavity_var)
     new_nu = torch.where(proper, torch.lerp(nu, tilted.nu, damping), nu)
     new_mu = torch.where(proper, torch.lerp(mu, tilted.mu, damping), mu)
     sites = fitc.site_sum(rows, weight * new_nu, weight * new_mu)

@@ -28,6 +28,19 @@ class Factors(NamedTuple):
     """Which of several tied sites the rows belong to."""
 
 
+def tilt(factors: Factors, rows: Rows, mean: Tensor, var: Tensor) -> Tilted:
+    """proj(φ_i) for rows with cavities N(mean, var) of υᵀu, each of shape (b,), or (C, b).
+
+    The factor sees f, whose mean is `offset` more. A site exp(−½ν̃(υᵀu + o)² + μ̃(υᵀu + o)) is one
+    of υᵀu alone with μ̃ − ν̃o in the place of μ̃.
+    """
+    moments = factors.likelihood.moments
+    if rows.offset is None:
+        return moments(factors.targets, mean, var, rows.s)
+    shifted = moments(factors.targets, mean + rows.offset, var, rows.s)
+    return shifted._replace(mu=shifted.mu - rows.offset * shifted.nu)
+
+
 class Prepared(NamedTuple):
     """What the rows of a step have to know: work on m × m matrices, done once."""
 
@@ -72,7 +85,7 @@ class Sums:
     cross: Tensor
     """The rows' part of the adjoint of Kmm, in the coordinates of FITC, shape (m, m)."""
     gradient: Tensor
-    """The adjoints of Kmb and kdiag, pulled back to ξ, shape (p,)."""
+    """The adjoints of Kmb, kdiag and the offset, pulled back to ξ, shape (p,)."""
     skipped: int = 0
     """Rows whose cavity was improper, so that their site stayed as it was (EP alone)."""
     row_sites: tuple[RowSites, ...] = ()
@@ -118,12 +131,14 @@ def row_sums(
     """
     gamma = (weight * tilted.gamma).sum_to_size(weight.shape)
     cross, dKmb = adjoint_rows(B, rows, gamma)
+    # log Z_i depends on an offset as it does on the cavity's mean.
+    by_offset = () if rows.offset is None else (weight * tilted.alpha,)
     return Sums(
         float(weight.sum()),
         sites,
         (weight * (tilted.log_Z + log_removal)).sum(dtype=torch.float64),
         cross,
-        rows.pull(prepared.fitc.adjoint_Kmb(dKmb), gamma),
+        rows.pull(prepared.fitc.adjoint_Kmb(dKmb), gamma, *by_offset),
     )
 
 

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from sepgp.gp.fitc import FITC, Posterior, Rows, adjoint_moments, times
 from sepgp.gp.natural import Natural
-from sepgp.inference.evidence import Factors, Prepared, Sums, row_sums
+from sepgp.inference.evidence import Factors, Prepared, Sums, row_sums, tilt
 
 State = Natural
 """The tied site φ̃(u) = exp(−½ uᵀΛu + bᵀu): O(m²) numbers, however many rows there are."""
@@ -47,7 +47,7 @@ def sums(prepared: Prepared, rows: Rows, factors: Factors) -> Sums:
     mean, cov = prepared.cavity.mean.to(V.dtype), prepared.cavity.cov.to(V.dtype)
     covV = cov @ V
     # 2.2  Find φ̃_i = proj(φ_i).
-    tilted = factors.likelihood.moments(factors.targets, mean @ V, (V * covV).sum(-2), rows.s)
+    tilted = tilt(factors, rows, mean @ V, (V * covV).sum(-2))
     # 2.3  Accumulate the φ̃_i into the new global factor, which line 1 has made uniform.
     #      The rounding of this sum, times n, has to stay below the prior's precision.
     wide = V.dtype if prepared.n < HUGE else torch.float64

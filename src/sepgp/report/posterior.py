@@ -1,9 +1,10 @@
 """Functions that the posterior holds possible, for how sure the model is of a mean over rows."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from scipy.special import ndtr
 from torch import Tensor
 
@@ -40,7 +41,7 @@ def unlearned(model: Model, X: Rows) -> Floats:
     1 says that the training rows have taught nothing about f there. With C classes it is the mean
     over their functions.
     """
-    rows = _scaled(model, X)
+    rows = _scaled(model, model.schema.features(X))
     with torch.no_grad():
         before = model.kernel.diag(rows).cpu().numpy()
     after = model.latent(X)[1].reshape(len(before), -1)
@@ -53,17 +54,18 @@ def probabilities(model: Model, draws: Draws, X: Rows) -> Floats:
 
     What the inducing points do not say of a row is noise of its own, and averaged over.
     """
-    rows = _scaled(model, X)
+    features = model.schema.features(X)
+    rows = _scaled(model, features)
+    offset = 0.0 if model.mean is None else model.mean.offset(features)[:, None]
     with torch.no_grad():
         kernel = model.kernel
         V = draws.L_inverse @ kernel(model.Z, rows)
         s = (kernel.diag(rows) - V.square().sum(0)).clamp_min(0)
-        f = (V.T @ draws.c) / (1 + s).sqrt()[:, None]
-    p: Floats = ndtr(f.cpu().numpy())
+        g = (V.T @ draws.c).cpu().numpy()
+    p: Floats = ndtr((g + offset) / np.sqrt(1 + s.cpu().numpy())[:, None])
     return p
 
 
-def _scaled(model: Model, X: Rows) -> Tensor:
-    """The features of rows as the kernel sees them."""
-    scaled = model.scaling.apply(model.schema.features(X))
-    return torch.as_tensor(scaled, device=model.Z.device)
+def _scaled(model: Model, features: NDArray[Any]) -> Tensor:
+    """Features of rows as the kernel sees them."""
+    return torch.as_tensor(model.scaling.apply(features), device=model.Z.device)

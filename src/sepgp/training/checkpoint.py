@@ -47,6 +47,8 @@ def _plain(value: Any) -> Any:
             for path, module in value.named_modules()
         }
         return parts, {name: _plain(tensor) for name, tensor in value.state_dict().items()}
+    if hasattr(value, "get_params"):  # a classifier
+        return type(value).__qualname__, _plain(value.get_params(deep=False))
     if isinstance(value, dict):
         return {key: _plain(part) for key, part in value.items()}
     if isinstance(value, list | tuple):

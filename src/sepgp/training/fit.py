@@ -27,6 +27,7 @@ from sepgp.training.factors import factors
 from sepgp.training.loop import chosen, train
 from sepgp.training.memory import check_sites
 from sepgp.training.monitor import CHUNK, Monitor
+from sepgp.training.prior import begun, learned, with_scores
 from sepgp.training.progress import ProgressLine
 from sepgp.training.record import Callback, Record, as_columns
 from sepgp.training.schedule import Schedule
@@ -120,12 +121,16 @@ def fit_data(
 
     It began when the clock of `time.perf_counter` said `since`.
     """
+    if previous is not None:
+        same_task(previous, given)
+    given, mean = with_scores(settings, given, seed)
+    mean = begun(settings, mean, previous)
     data, held_out, schema, target = given
     if previous is None:
         points = None if checkpoint is None else checkpoint.start
-        start = from_rows(settings, data, schema, target, rng, points)
+        start = from_rows(settings, data, schema, target, rng, points)._replace(mean=mean)
     else:
-        start = from_model(same_task(previous, given))._replace(target=target, moments={})
+        start = from_model(previous)._replace(target=target, moments={}, mean=mean)
     source = start.source(settings, data, seed)
     minibatch = source.batches_per_epoch > 1
     copies = 1 if checkpoint is None else 3  # the state, what is written, and its bytes
@@ -153,7 +158,13 @@ def fit_data(
 
 def engine_of(settings: Settings, start: Start) -> Engine:
     """The engine for a kernel and inducing points to start from."""
-    hyper = Hyperparameters(start.kernel, start.Z, settings.learn_kernel, settings.learn_inducing)
+    hyper = Hyperparameters(
+        start.kernel,
+        start.Z,
+        settings.learn_kernel,
+        settings.learn_inducing,
+        None if start.mean is None else start.mean.factor,
+    )
     return Engine.of(settings, start.likelihood, hyper, *factors(settings.n_factors, start))
 
 
@@ -229,6 +240,7 @@ def model_of(
         moments=state.optimizer._asdict(),
         seed=seed,
         dtype=DTYPES[settings.dtype],
+        mean=learned(start.mean, engine.hyper.factor(state.xi)),
     )
 
 

@@ -86,9 +86,11 @@ class Monitor:
         kernel, Z = kernel.to(dtype), Z.to(dtype)
         folded = Predictor(*(part.to(dtype) for part in folded))
         total = 0.0
-        for X, y, weight, _ in self._batches:
-            latent = predict(folded, kernel(Z, X), kernel.diag(X))
-            mean, variance, w = (part.double().cpu().numpy() for part in (*latent, weight))
+        for X, y, weight, _, score in self._batches:
+            of_g, variance_ = predict(folded, kernel(Z, X), kernel.diag(X))
+            offset = self._hyper.offset(xi, score)
+            of_f = of_g if offset is None else of_g + offset
+            mean, variance, w = (x.double().cpu().numpy() for x in (of_f, variance_, weight))
             log_p = self._likelihood.log_probability(y.cpu().numpy(), mean.T, variance.T)
             total -= float(w @ log_p)
         return total / self._total

@@ -18,6 +18,7 @@ from sepgp.data.watched import WatchedRows
 from sepgp.inference.method import METHODS
 from sepgp.model import Model
 from sepgp.training.fit import Run, engine_of, run_training
+from sepgp.training.prior import of_rows
 from sepgp.training.schedule import Schedule
 from sepgp.training.settings import Settings
 from sepgp.training.start import Start, from_model, from_rows
@@ -45,10 +46,12 @@ class Replay(NamedTuple):
     y: NDArray[np.int64]
     weight: Floats
     key: Floats
+    score: Floats
+    """Of the classifier that gives a prior mean, shape (k,), or (k, C); (k, 0) without one."""
 
     def take(self, where: NDArray[Any]) -> "Replay":
         """The rows at these places."""
-        return Replay(self.X[where], self.y[where], self.weight[where], self.key[where])
+        return Replay(*(part[where] for part in self))
 
 
 def learn(
@@ -93,8 +96,13 @@ def learn_block(
     rng = np.random.RandomState([seed, 0 if model is None else model.iteration])
     if model is None:
         start, replay, before = from_rows(settings, data, schema, target, rng), None, 0.0
+        if settings.mean is not None:
+            mean, data = of_rows(settings, data, seed)
+            start = start._replace(mean=mean)
     else:
         start, replay, before = from_model(model), model.replay, model.n_seen
+        if model.mean is not None:  # new rows are none that its classifier has seen
+            data = data._replace(score=model.mean.score(data.X))
         Lambda, b = (settings.forgetting * part for part in start.sites[:2])
         start = start._replace(target=target, sites=start.sites._replace(Lambda=Lambda, b=b))
     new = float(data.weight.sum())
@@ -153,12 +161,12 @@ def extended(
     replay: Replay | None, data: ArrayData, forgetting: float, random: np.random.RandomState
 ) -> Replay:
     """The rows to see again after a new block. Cost O(kd)."""
-    rows = Replay(data.X, data.y, data.weight, random.uniform(size=len(data.y)))
+    score = np.empty((len(data.y), 0)) if data.score is None else data.score
+    rows = Replay(data.X, data.y, data.weight, random.uniform(size=len(data.y)), score)
     if replay is not None:
         stay = replay.take(random.uniform(size=len(replay.y)) < forgetting)
         pairs = zip(stay, rows, strict=True)
-        X, y, weight, key = (np.concatenate([old, new]) for old, new in pairs)
-        rows = Replay(X, y, weight, key)
+        rows = Replay(*(np.concatenate([old, new]) for old, new in pairs))
     kept = np.sort(np.argsort(rows.key)[:REPLAYED])
     return rows.take(kept)
 
@@ -170,4 +178,5 @@ def with_replay(replay: Replay | None, data: ArrayData) -> ArrayData:
     X, y, weight = (
         np.concatenate([new, old]) for new, old in zip(data.sample(), replay[:3], strict=True)
     )
-    return data._replace(X=X, y=y, weight=weight)
+    score = None if data.score is None else np.concatenate([data.score, replay.score])
+    return data._replace(X=X, y=y, weight=weight, score=score)

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
+from sepgp import means
 from sepgp.data.batches import MINIBATCH
 from sepgp.errors import InvalidParameter
 from sepgp.gp.kernels import AUTO, KERNELS, Kernel
@@ -44,6 +45,7 @@ class Settings:
     forgetting: float = 1.0
     n_factors: int | str | Mapping[str, Sequence[float]] = 1
     power: float = 1.0
+    mean: Any = None
 
     @classmethod
     def of(cls, parameters: dict[str, Any]) -> Self:
@@ -108,6 +110,7 @@ class Settings:
         if isinstance(self.inducing, str):
             one_of("inducing", self.inducing, ("kmeans", "random"))
         class_weights(self.class_weight)
+        means.check(self.mean)
         available(self.device)
 
 

@@ -19,6 +19,7 @@ from sepgp.gp.inducing import start_points
 from sepgp.gp.kernels import AUTO, Kernel, named
 from sepgp.inference.method import State
 from sepgp.likelihoods import Likelihood, for_classes
+from sepgp.means import Mean
 from sepgp.model import Model
 from sepgp.training.choice import best, worth_while
 from sepgp.training.settings import Settings
@@ -45,6 +46,8 @@ class Start(NamedTuple):
     iteration: int = 0
     moments: Mapping[str, Any] = {}
     """The optimiser's state; empty for a fresh one."""
+    mean: Mean | None = None
+    """The prior mean of f; None for 0."""
 
     def source(self, settings: Settings, data: Data, seed: int, size: int | None = None) -> Source:
         """Batches of data, scaled."""

@@ -26,6 +26,11 @@ NUMBERS = 2**20
 They stay in the cache between the passes over them."""
 
 
+FACTOR_SHARE = 0.1
+"""Of the learning rate, for the factor of a prior mean. It starts at 0 and grows slowly: a process
+that has to begin with the faults of a classifier may never find what it could explain by itself."""
+
+
 class TrainingState(NamedTuple):
     """Everything that changes during training."""
 
@@ -99,6 +104,7 @@ class Engine:
             gradient = info.gradient + self.hyper.prior_gradient(state.xi)
             change, moments = self.optimizer.step(state.optimizer, gradient, rate * state.rate)
             change[self.hyper.inducing] *= share
+            change[self.hyper.mean] *= FACTOR_SHARE
             moved = torch.clamp(state.xi + change, self.hyper.lower, self.hyper.upper)
             info = info._replace(ok=bool(torch.isfinite(moved).all()))
             following = following._replace(xi=moved, last_xi=state.xi, optimizer=moments)
@@ -144,11 +150,15 @@ class Engine:
 
     def chunk(self, fitc: FITC, xi: Tensor, batch: Batch, part: int = 0) -> Chunk:
         """The rows of a batch, with their kernel matrices at ξ, as the methods see them."""
-        matrices = self.hyper.Kmb(xi, batch.X)
+        matrices: tuple[Tensor, ...] = self.hyper.Kmb(xi, batch.X)
         Kmb, kdiag = (matrix.detach() for matrix in matrices)
+        offset = self.hyper.offset(xi, batch.score)
+        if offset is not None:
+            matrices = (*matrices, offset)
+        rows = fitc.rows(Kmb, kdiag, partial(_pull, xi, matrices))
         targets = self.likelihood.targets(batch.y)
         return (
-            fitc.rows(Kmb, kdiag, partial(_pull, xi, matrices)),
+            rows._replace(offset=None if offset is None else offset.detach()),
             Factors(self.likelihood, targets, batch.weight, batch.rows, part),
         )
 
