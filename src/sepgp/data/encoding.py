@@ -186,9 +186,7 @@ class Encoding(NamedTuple):
         """Refuse a table of this schema if it lacks a column or has another kind of values."""
         for encoder, (name, known) in zip(self.encoders, self.kinds, strict=True):
             if name not in schema.names:
-                raise InvalidData(
-                    f"X has no column {name!r}, which the model was trained with; add the column."
-                )
+                raise lacking(name)
             dtype = schema.field(name).type
             found = kind(dtype, name)
             may_be = {known, "null"} | ({"text"} if known != "text" else set())
@@ -260,6 +258,13 @@ def kind(dtype: pa.DataType, name: str) -> str:
     raise InvalidData(
         f"Column {name!r} has values of type {dtype}, which is neither a number, a truth value, a "
         f"time nor text; convert it, or {left_out(name)}."
+    )
+
+
+def lacking(name: str) -> InvalidData:
+    """The complaint about a table without a column of the model."""
+    return InvalidData(
+        f"X has no column {name!r}, which the model was trained with; add the column."
     )
 
 
