@@ -13,7 +13,7 @@ from torch import Tensor
 from sepgp import __version__
 from sepgp.data.batches import aligned
 from sepgp.data.encoding import encoding_from_json
-from sepgp.data.scaling import Scaling
+from sepgp.data.scaling import LARGEST, Scaling
 from sepgp.data.schema import Schema
 from sepgp.files import content
 from sepgp.files import tensors as tensor_files
@@ -63,6 +63,7 @@ def save(
         "F": model.predictor.F,
         "mean": torch.from_numpy(model.scaling.mean),
         "scale": torch.from_numpy(model.scaling.scale),
+        "far": torch.from_numpy(np.minimum(model.scaling.far, LARGEST)),
         "history": torch.tensor(
             np.column_stack([model.history[name] for name in HISTORY]).astype(np.float64)
         ),
@@ -121,7 +122,8 @@ def _check_tensors(tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> 
     of_u = {"Lambda": (m, m), "b": (m,), "beta": (m,), "F": (m, m)}
     latents = for_classes(len(header["classes"])).latents
     shapes = {name: (*latents, *shape) for name, shape in of_u.items()}
-    for name, shape in {**shapes, "mean": (d,), "scale": (d,)}.items():
+    vectors = dict.fromkeys({"mean", "scale", "far"} & {*tensors}, (d,))
+    for name, shape in {**shapes, **vectors}.items():
         _require(tensors[name].shape == shape, f"{name} is not of shape {shape}")
 
 
@@ -165,6 +167,8 @@ def _model(
             tensors["mean"].numpy().copy(),
             tensors["scale"].numpy().copy(),
             math.inf if tail is None else float(tail),
+            # Files from before it was there have values of any size compressed.
+            tensors.get("far", torch.full_like(tensors["mean"], LARGEST)).numpy().copy(),
         ),
         likelihood=for_classes(len(header["classes"]), float(parameters.get("power", 1.0))),
         kernel=kernel_of(header["kernel"], "kernel", tensors),
@@ -218,6 +222,8 @@ def _check(model: Model) -> None:
     _require(seen, "it has seen no rows, or more than there can be")
     positive = bool(np.all(model.scaling.scale > 0)) and model.scaling.tail > 0
     _require(positive, "a scale is not positive")
+    beyond = math.isinf(model.scaling.tail) or bool(np.all(model.scaling.far >= model.scaling.tail))
+    _require(beyond, "a scaling has its far values nearer than its tail")
     _check_columns(model.schema, d)
     sizes = {parameter.numel() for parameter in model.kernel.parameters()}
     _require(sizes <= {1, d}, "the kernel has not one length-scale per feature")

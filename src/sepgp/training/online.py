@@ -93,6 +93,7 @@ def learn_block(
     rng = np.random.RandomState([seed, 0 if model is None else model.iteration])
     if model is None:
         start, replay, before = from_rows(settings, data, schema, target, rng), None, 0.0
+        start = start._replace(scaling=start.scaling.for_more())
     else:
         start, replay, before = from_model(model), model.replay, model.n_seen
         Lambda, b = (settings.forgetting * part for part in start.sites[:2])
