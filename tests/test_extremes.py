@@ -10,6 +10,7 @@ from quick import blobs, quick
 from sklearn.metrics import roc_auc_score
 
 import sepgp
+from sepgp import kernels
 from sepgp.data.moments import Moments, resistant, standardization
 from sepgp.data.scaling import Scaling
 
@@ -110,7 +111,7 @@ def test_online_learning_learns_from_a_column_that_was_constant_at_first() -> No
 
 def test_a_column_that_varies_in_its_last_digits_was_scaled_up() -> None:
     random = np.random.default_rng(0)
-    X, y = blobs(80)
+    X, _ = blobs(80)
     noisy = np.column_stack([X, 1.7e18 + random.uniform(0, 2000, 80)])
     scaling = standardization(noisy, np.ones(80))
     assert_allclose(scaling.apply(noisy)[:, 2], 0.0, atol=1e-300)
@@ -137,3 +138,29 @@ def test_scaling_is_one_to_one_and_can_be_undone(z, far) -> None:
     scaled = scaling.apply(X)
     assert (np.diff(scaled[:, 0]) >= 0).all()
     assert_allclose(scaling.undo(scaled), X, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("kernel", ["auto", "rbf"])
+def test_an_offset_without_scaling_cancelled_the_distances(kernel) -> None:
+    X, y = blobs(2500)
+    how = {"standardize": False, "dtype": "float32", "batch_size": 500, "kernel": kernel}
+    near, far = (quick(**how).fit(X + offset, y) for offset in (0.0, 1e6))
+    assert_allclose(far.predict_proba(X + 1e6), near.predict_proba(X), atol=1e-3)
+    assert_allclose(far.inducing_points_ - 1e6, near.inducing_points_, atol=1e-2)
+
+
+def test_a_kernel_that_knows_the_origin_keeps_it() -> None:
+    X, y = blobs(60)
+    X += 2.0
+    model = quick(standardize=False, kernel=kernels.Linear(), learn_kernel=False).fit(X, y)
+    _, variance = model.predict_latent(np.zeros((1, 2)))
+    assert variance == 0
+
+
+def test_a_model_of_few_rows_was_trained_in_float64_and_predicted_in_float32(tmp_path) -> None:
+    X, y = blobs(80)
+    models = [quick(dtype=dtype).fit(X, y) for dtype in ("float64", "float32")]
+    models[1].save(tmp_path / "model.sepgp")
+    expected = models[0].predict_proba(X)
+    for model in (models[1], sepgp.load(tmp_path / "model.sepgp")):
+        assert_array_equal(model.predict_proba(X), expected)

@@ -68,7 +68,7 @@ class Scaling(NamedTuple):
         return self._replace(scale=np.where(self.scale == LARGEST, 1.0, self.scale))
 
 
-def identity(n_features: int) -> Scaling:
-    """The scaling that changes nothing."""
+def identity(n_features: int, mean: Floats | float = 0.0) -> Scaling:
+    """The scaling that changes nothing, but takes off the mean, shape (d,), if there is one."""
     never = np.full(n_features, math.inf)
-    return Scaling(np.zeros(n_features), np.ones(n_features), math.inf, never)
+    return Scaling(np.zeros(n_features) + mean, np.ones(n_features), math.inf, never)

@@ -82,6 +82,7 @@ def save(
         "names": list(map(str, model.schema.names or [])),
         "encoding": None if model.schema.encoding is None else model.schema.encoding.to_json(),
         "tail": model.scaling.tail if math.isfinite(model.scaling.tail) else None,
+        "dtype": str(model.dtype).removeprefix("torch."),
         "target": model.target,
         "n_seen": model.n_seen,
         "iteration": model.iteration,
@@ -156,7 +157,7 @@ def _model(
 ) -> Model:
     stored, tail, evidence = (header[name] for name in ("encoding", "tail", "log_evidence"))
     encoding = None if stored is None else encoding_from_json(stored)
-    dtype = parameters["dtype"]
+    dtype = header.get("dtype", parameters["dtype"])
     _require(dtype in ("float64", "float32"), f"dtype={dtype!r} is unknown")
     return Model(
         method=parameters["method"],

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -182,7 +182,8 @@ def run_training(
         )
     evidence = _log_evidence(last, history, source.batches_per_epoch)
     n = source.total_weight
-    return model_of(settings, start, engine, last, history, n, evidence, seed, checkpoint)
+    model = model_of(settings, start, engine, last, history, n, evidence, seed, checkpoint)
+    return replace(model, dtype=settings.row_dtype(source.n_rows))
 
 
 def model_of(

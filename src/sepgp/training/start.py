@@ -69,7 +69,15 @@ def from_rows(
     """
     rows, codes, weight = data.sample()
     d = rows.shape[1]
-    scaling = data.scaling() if settings.standardize else identity(d)
+    kernel = (
+        copy.deepcopy(settings.kernel)
+        if isinstance(settings.kernel, Kernel)
+        else named(settings.kernel, d, len(data.classes))
+    )
+    scaling = data.scaling()
+    if not settings.standardize:
+        # Distances between rows far from 0 would lose the digits that their coordinates share.
+        scaling = identity(d, scaling.mean if kernel.shift_invariant else 0.0)
     if points is not None and points.shape[1] == d:
         Z: Floats = points.numpy()
     elif isinstance(settings.inducing, str):
@@ -82,11 +90,6 @@ def from_rows(
         )
     else:
         Z = scaling.apply(inducing_points(settings.inducing, d))
-    kernel = (
-        copy.deepcopy(settings.kernel)
-        if isinstance(settings.kernel, Kernel)
-        else named(settings.kernel, d, len(data.classes))
-    )
     placed = aligned(torch.as_tensor(Z, device=settings.device))
     kernel.start(placed)
     kernel = kernel.to(settings.device)
