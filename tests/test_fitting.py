@@ -13,6 +13,7 @@ import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from quick import METHODS, blobs, quick
+from sklearn.metrics import log_loss
 
 from sepgp import GPClassifier, kernels
 from sepgp.data.array_source import ArraySource
@@ -78,12 +79,29 @@ def state_size(n: int, **setting) -> int:
 
 
 def test_the_site_forgets_more_than_an_average_does() -> None:
-    assert_allclose([site_step(0.01, t - 1, 0.001) for t in (1, 32, 10**6)], [0.5, 0.125, 0.01])
     assert_allclose(
-        [site_step("average", t - 1, 0.001) for t in (1, 32, 10**6)], [0.5, 1 / 32, 0.001]
+        [site_step(0.01, t - 1, 0.001, 1.0) for t in (1, 32, 10**6)], [0.5, 0.125, 0.01]
     )
-    assert site_step("paper", 0, 0.001) == 0.001
-    assert site_step(0.01, 99, 1.0) == MAX_SITE_STEP
+    assert_allclose(
+        [site_step("average", t - 1, 0.001, 1.0) for t in (1, 32, 10**6)], [0.5, 1 / 32, 0.001]
+    )
+    assert site_step("paper", 0, 0.001, 1.0) == 0.001
+    assert site_step(0.01, 99, 1.0, 1.0) == MAX_SITE_STEP
+
+
+@pytest.mark.parametrize("batch_size", [1, 5])
+def test_single_rows_were_made_to_speak_for_all_of_them(batch_size) -> None:
+    """On labels by chance the NLL of other rows was up to 1.9, where ln 2 is .69."""
+    random = np.random.default_rng(0)
+    noise, labels = random.normal(size=(500, 2)), random.integers(0, 2, 500)
+    model = quick(batch_size=batch_size, n_inducing=30, max_iter=30).fit(noise[:300], labels[:300])
+    assert log_loss(labels[300:], model.predict_proba(noise[300:])) < 0.85
+
+
+def test_few_rows_count_once_each_until_there_are_enough() -> None:
+    steps = [site_step(0.01, t - 1, 0.001, 0.1) for t in (1, 9, 10, 20, 10**6)]
+    assert_allclose(steps, [0.001, 0.001, 0.2, 20**-0.6, 0.01])
+    assert site_step(0.01, 10**6, 0.001, 0.002) == 0.004
 
 
 def test_inducing_points_that_follow_noise_do_not_wander_off() -> None:
