@@ -25,7 +25,7 @@ from sepgp.model import Model
 from sepgp.training.checkpoint import Checkpoint, Identity, identity
 from sepgp.training.factors import factors
 from sepgp.training.loop import chosen, train
-from sepgp.training.memory import check_sites
+from sepgp.training.memory import check_sites, enough
 from sepgp.training.monitor import CHUNK, Monitor
 from sepgp.training.progress import ProgressLine
 from sepgp.training.record import Callback, Record, as_columns
@@ -56,6 +56,7 @@ class Run:
             )
 
 
+@enough()
 def fit(settings: Settings, given: Given, previous: Model | None, run: Run) -> Model:
     """Train on all rows, anew or from the kernel, inducing points and sites of a `previous` model.
 

@@ -18,6 +18,7 @@ from sepgp.data.watched import WatchedRows
 from sepgp.inference.method import METHODS
 from sepgp.model import Model
 from sepgp.training.fit import Run, engine_of, run_training
+from sepgp.training.memory import enough
 from sepgp.training.schedule import Schedule
 from sepgp.training.settings import Settings
 from sepgp.training.start import Start, from_model, from_rows
@@ -51,6 +52,7 @@ class Replay(NamedTuple):
         return Replay(self.X[where], self.y[where], self.weight[where], self.key[where])
 
 
+@enough()
 def learn(
     settings: Settings, given: Given, classes: Any, model: Model | None, run: Run
 ) -> Model | None:
