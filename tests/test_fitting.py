@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
-from quick import METHODS, blobs, quick
+from quick import METHODS, assert_one_sentence, blobs, quick
 from sklearn.metrics import log_loss
 
 from sepgp import GPClassifier, kernels
 from sepgp.data.array_source import ArraySource
-from sepgp.training.fit import Run
+from sepgp.training.fit import Run, warn_of_rejected
 from sepgp.training.optimizers import Adam
 from sepgp.training.progress import ProgressLine, duration
 from sepgp.training.record import Record
@@ -390,3 +390,22 @@ def test_fit_changed_the_allocator_of_the_host_process(monkeypatch) -> None:
     monkeypatch.setattr("sepgp.training.memory.keep_freed_memory", refuse)
     monkeypatch.setattr("ctypes.CDLL", refuse)
     quick(max_iter=2).fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    ("settings", "jitter", "match"),
+    [
+        ({}, 1e-6, "because log Z_q or its gradient was not finite; lower learning_rate"),
+        ({}, 0.1, "because the kernel's covariances could not be factorised; lower"),
+        ({"standardize": False}, 1e-6, "set standardize=True or lower learning_rate"),
+        ({"dtype": "float32"}, 1e-6, "use dtype='float64' or lower learning_rate"),
+    ],
+)
+def test_many_rejected_steps_were_told_to_the_log_alone(settings, jitter, match) -> None:
+    history = [
+        Record(step, 0.1, 1.0, -1.0, 0.1, jitter, 0, step < 6, 4, np.nan) for step in range(100)
+    ]
+    with pytest.warns(UserWarning, match=rf"6 of 100 steps were rejected, .*{match}") as said:
+        warn_of_rejected(Settings(**settings), history)
+    assert_one_sentence(str(said[0].message))
+    warn_of_rejected(Settings(**settings), history[1:])  # five are few enough

@@ -95,7 +95,7 @@ def test_a_lack_of_memory_was_an_error_of_nothing(error, monkeypatch) -> None:
         raise error
 
     monkeypatch.setattr(fit, "fit_data", fail)
-    with pytest.raises(NotEnoughMemory, match=r"process cannot have .* memory; use") as found:
+    with pytest.raises(NotEnoughMemory, match=r"process cannot have .* memory.*; use") as found:
         quick().fit(*blobs())
     assert_one_sentence(str(found.value))
 
