@@ -408,4 +408,4 @@ def test_many_rejected_steps_were_told_to_the_log_alone(settings, jitter, match)
     with pytest.warns(UserWarning, match=rf"6 of 100 steps were rejected, .*{match}") as said:
         warn_of_rejected(Settings(**settings), history)
     assert_one_sentence(str(said[0].message))
-    warn_of_rejected(Settings(**settings), history[1:])  # five are few enough
+    warn_of_rejected(Settings(**settings), [*history[1:], history[-1]])  # five are few enough
