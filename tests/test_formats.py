@@ -270,10 +270,10 @@ def test_weights_that_may_be_read_in_two_ways_are_refused() -> None:
 
 def test_a_label_of_another_type_was_told_by_its_row_in_a_block(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(lines, "PIECE", 100)
-    rows = [f"{i},{i % 2}" for i in range(100)]
-    rows[60] = "60,maybe"
+    rows = [f"{i},{i % 2}" for i in range(1000)]
+    rows[300] = "300,maybe"
     path = tmp_path / "rows.csv"
     path.write_text("\n".join(["a,y", *rows]))
-    match = r"rows.csv has 'maybe' in line 62 of column 'y', .* type int64; correct"
+    match = r"rows.csv has 'maybe' in line 302 of column 'y', .* type int64; correct"
     with pytest.raises(InvalidData, match=match):
         quick().fit(path, target="y")
