@@ -3,11 +3,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 READY_DOCS := $(VENV)/.ready-docs
+READY_MUTATE := $(VENV)/.ready-mutate
 # A process per core, up to eight; each computes with one thread.
 PYTEST := $(BIN)/python -m pytest --numprocesses=logical --maxprocesses=8 --dist=worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint types docs clean
+.PHONY: help demo test test-all stress mutate lint types docs clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
@@ -20,6 +21,14 @@ test: lint types  ## Lint, check types and run the fast tests; three minutes at 
 
 test-all: test  ## The same, and then the tests that take long or start processes
 	$(PYTEST) -m "slow or process"
+
+# One problem again: cd tests && ../.venv/bin/python -m stress --seed N
+stress: $(READY)  ## Try 10,000 random problems that are nasty on purpose; up to half an hour
+	cd tests && ../$(BIN)/python -m stress
+
+mutate: $(READY_MUTATE)  ## Break the mathematics in every way, and see whether tests notice; hours
+	$(BIN)/mutmut run
+	$(BIN)/mutmut results
 
 lint: $(READY)  ## Check style, formatting and the directions of imports
 	$(BIN)/ruff check
@@ -35,7 +44,7 @@ docs: $(READY_DOCS)  ## Build the documentation into site/; a warning is an erro
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --clean
 
 clean:  ## Remove the virtual environment and all caches
-	rm -rf $(VENV) build dist site src/*.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) build dist mutants site src/*.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find src tests examples -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The version is read from __init__.py, and the installed metadata must agree with it.
@@ -47,4 +56,8 @@ $(READY): pyproject.toml constraints.txt src/sepgp/__init__.py
 
 $(READY_DOCS): $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	@touch $@
+
+$(READY_MUTATE): $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[mutate]'
 	@touch $@

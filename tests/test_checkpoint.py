@@ -377,6 +377,26 @@ def test_a_checkpoint_that_cannot_be_written_keeps_the_last_good_one(
     assert_array_equal(numbers(continued), numbers(quick(batch_size=30).fit(X, Y)))
 
 
+@pytest.mark.parametrize("stop", [False, True], ids=["finished", "stopped"])
+def test_a_checkpoint_that_could_not_be_written_in_the_end_threw_a_training_away(
+    stop, tmp_path
+) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+
+    def callback(record):
+        if record.iteration == 5:
+            folder.rename(tmp_path / "elsewhere")
+        return stop and record.iteration == 7
+
+    model = quick(checkpoint=folder / "run.ckpt", callbacks=[callback])
+    with pytest.warns(UserWarning, match="model kept, but .*run.ckpt cannot be written") as said:
+        model.fit(X, Y)
+    assert_one_sentence(str(said[0].message))
+    assert model.n_iter_ == (8 if stop else 20)
+    assert model.score(X, Y) > 0.8
+
+
 LAST = 200
 
 

@@ -6,6 +6,8 @@ import pickle
 import joblib
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from quick import METHODS, blobs, quick
@@ -17,7 +19,7 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import compute_sample_weight
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from sepgp import GPClassifier, kernels
+from sepgp import GPClassifier, InvalidData, kernels
 from sepgp.model import Model
 
 EVERY_METHOD = pytest.mark.parametrize("method", METHODS)
@@ -123,8 +125,6 @@ def test_a_table_is_its_array_with_names() -> None:
     assert_array_equal(model.feature_names_in_, ["a", "b"])
     expected = quick().fit(X, Y).predict_proba(X)
     assert_allclose(model.predict_proba(table), expected, rtol=1e-9)
-    with pytest.raises(ValueError, match="same order"):
-        model.predict(table[["b", "a"]])
     with pytest.warns(UserWarning, match="does not have valid feature names"):
         assert_allclose(model.predict_proba(X), expected, rtol=1e-9)
 
@@ -271,3 +271,40 @@ def test_fit_is_logged_and_says_nothing_by_itself(caplog, capfd) -> None:
     assert any("held-out NLL" in line for line in said)
     assert sum("log evidence" in line for line in said) == 5
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("text", [False, True], ids=["numbers", "with text"])
+def test_reordered_or_extra_columns_were_refused_for_numbers_alone(text) -> None:
+    table = pd.DataFrame(X, columns=["a", "b"])
+    if text:
+        table["c"] = np.where(X[:, 0] > 0, "u", "v")
+    model = quick().fit(table, Y)
+    expected = model.predict_proba(table)
+    for other in (table[table.columns[::-1]], table.assign(z=1.0)):
+        assert_array_equal(model.predict_proba(other), expected)
+        assert_array_equal(model.predict_proba(pl.from_pandas(other)), expected)
+        assert_array_equal(model.predict_proba(pa.Table.from_pandas(other)), expected)
+    with pytest.raises(ValueError, match="X has no column 'a', which the model was trained with"):
+        model.predict(table.rename(columns={"a": "A"}))
+
+
+@pytest.mark.parametrize("times", [pd.Timestamp("2020-02-01"), pd.Timedelta("3s")])
+def test_a_column_of_times_at_predict_was_a_promotion_error(times) -> None:
+    table = pd.DataFrame(X, columns=["a", "b"])
+    model = quick().fit(table, Y)
+    with pytest.raises(InvalidData, match=r"X has times \(.*\) in column 'b', where .*; convert"):
+        model.predict(table.assign(b=times))
+
+
+def test_an_array_of_times_was_taken_for_numbers() -> None:
+    times = np.array([["2020-01-01"], ["2021-01-01"]], "datetime64[D]")
+    with pytest.raises(InvalidData, match=r"X has times \(datetime64\[D\]\); convert them"):
+        quick().fit(times, [0, 1])
+
+
+def test_a_table_of_durations_was_a_promotion_error() -> None:
+    table = pd.DataFrame(X, columns=["a", "b"])
+    model = quick().fit(table.assign(b=pd.to_timedelta(X[:, 1], "s")), Y)
+    expected = quick().fit(table.assign(b=np.round(X[:, 1], 9)), Y).predict_proba(table)
+    found = model.predict_proba(table.assign(b=pd.to_timedelta(X[:, 1], "s")))
+    assert_allclose(found, expected, atol=1e-5)

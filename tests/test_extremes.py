@@ -10,7 +10,9 @@ from quick import blobs, quick
 from sklearn.metrics import roc_auc_score
 
 import sepgp
+from sepgp import kernels
 from sepgp.data.moments import Moments, resistant, standardization
+from sepgp.data.scaling import Scaling
 
 EXTREMES = [0.0, 1e-320, 1e-300, -1e-160, 1.0, -999.0, 1e30, -1e155, 1e160, -1e300, 1.7e308]
 
@@ -87,3 +89,78 @@ def test_scaling_of_plain_columns_is_mean_and_deviation() -> None:
     scaling = standardization(X, np.ones(3000))
     for one, other in zip(resistant(scaling, X), scaling, strict=True):
         assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e3, 1e-3])
+def test_a_column_that_was_constant_kept_its_units(unit) -> None:
+    X, y = blobs(80)
+    model = quick().fit(np.column_stack([X, np.full(80, 7 * unit)]), y)
+    known, new = (np.column_stack([X, np.full(80, v * unit)]) for v in (7.0, 8.0))
+    assert_array_equal(model.predict_proba(new), model.predict_proba(known))
+    assert_array_equal(model.inducing_points_[:, 2], 7 * unit)
+
+
+def test_online_learning_learns_from_a_column_that_was_constant_at_first() -> None:
+    X, y = blobs(200)
+    noise = np.random.default_rng(0).normal(size=200)
+    X = np.column_stack([np.where(np.arange(200) < 40, 1.0, 3.0 * y - 1), noise])
+    model = quick().partial_fit(X[:40], y[:40])
+    model.partial_fit(X[40:], y[40:])
+    assert model.score(X[40:], y[40:]) > 0.95
+
+
+def test_a_column_that_varies_in_its_last_digits_was_scaled_up() -> None:
+    random = np.random.default_rng(0)
+    X, _ = blobs(80)
+    noisy = np.column_stack([X, 1.7e18 + random.uniform(0, 2000, 80)])
+    scaling = standardization(noisy, np.ones(80))
+    assert_allclose(scaling.apply(noisy)[:, 2], 0.0, atol=1e-300)
+    assert_allclose(scaling.apply(noisy)[:, :2], standardization(X, np.ones(80)).apply(X))
+
+
+def test_far_values_were_compressed_without_end() -> None:
+    X, y = blobs(80)
+    model = quick(kernel="matern32").fit(X, y)
+    prior, scaling = model.kernel_.variance.item(), model.model_.scaling
+    reach = np.abs(X - scaling.mean).max(0)
+    mean, variance = model.predict_latent(scaling.mean + 10 * reach * [[1, 0], [0, -1], [1, 1]])
+    assert_allclose(variance, prior, rtol=1e-3)
+    assert_allclose(mean, 0.0, atol=1e-2)
+
+
+@given(
+    z=st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=8, unique=True),
+    far=st.sampled_from([2.0, 6.0, 300.0, np.inf]),
+)
+def test_scaling_is_one_to_one_and_can_be_undone(z, far) -> None:
+    scaling = Scaling(np.array([3.0]), np.array([0.5]), 2.0, np.array([far]))
+    X = 3.0 + 0.5 * np.sort(z)[:, None]
+    scaled = scaling.apply(X)
+    assert (np.diff(scaled[:, 0]) >= 0).all()
+    assert_allclose(scaling.undo(scaled), X, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("kernel", ["auto", "rbf"])
+def test_an_offset_without_scaling_cancelled_the_distances(kernel) -> None:
+    X, y = blobs(2500)
+    how = {"standardize": False, "dtype": "float32", "batch_size": 500, "kernel": kernel}
+    near, far = (quick(**how).fit(X + offset, y) for offset in (0.0, 1e6))
+    assert_allclose(far.predict_proba(X + 1e6), near.predict_proba(X), atol=1e-3)
+    assert_allclose(far.inducing_points_ - 1e6, near.inducing_points_, atol=1e-2)
+
+
+def test_a_kernel_that_knows_the_origin_keeps_it() -> None:
+    X, y = blobs(60)
+    X += 2.0
+    model = quick(standardize=False, kernel=kernels.Linear(), learn_kernel=False).fit(X, y)
+    _, variance = model.predict_latent(np.zeros((1, 2)))
+    assert variance == 0
+
+
+def test_a_model_of_few_rows_was_trained_in_float64_and_predicted_in_float32(tmp_path) -> None:
+    X, y = blobs(80)
+    models = [quick(dtype=dtype).fit(X, y) for dtype in ("float64", "float32")]
+    models[1].save(tmp_path / "model.sepgp")
+    expected = models[0].predict_proba(X)
+    for model in (models[1], sepgp.load(tmp_path / "model.sepgp")):
+        assert_array_equal(model.predict_proba(X), expected)

@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
-from quick import METHODS, blobs, quick
+from quick import METHODS, assert_one_sentence, blobs, quick
+from sklearn.metrics import log_loss
 
 from sepgp import GPClassifier, kernels
 from sepgp.data.array_source import ArraySource
-from sepgp.training.fit import Run
+from sepgp.training.fit import Run, warn_of_rejected
 from sepgp.training.optimizers import Adam
 from sepgp.training.progress import ProgressLine, duration
 from sepgp.training.record import Record
@@ -78,12 +79,29 @@ def state_size(n: int, **setting) -> int:
 
 
 def test_the_site_forgets_more_than_an_average_does() -> None:
-    assert_allclose([site_step(0.01, t - 1, 0.001) for t in (1, 32, 10**6)], [0.5, 0.125, 0.01])
     assert_allclose(
-        [site_step("average", t - 1, 0.001) for t in (1, 32, 10**6)], [0.5, 1 / 32, 0.001]
+        [site_step(0.01, t - 1, 0.001, 1.0) for t in (1, 32, 10**6)], [0.5, 0.125, 0.01]
     )
-    assert site_step("paper", 0, 0.001) == 0.001
-    assert site_step(0.01, 99, 1.0) == MAX_SITE_STEP
+    assert_allclose(
+        [site_step("average", t - 1, 0.001, 1.0) for t in (1, 32, 10**6)], [0.5, 1 / 32, 0.001]
+    )
+    assert site_step("paper", 0, 0.001, 1.0) == 0.001
+    assert site_step(0.01, 99, 1.0, 1.0) == MAX_SITE_STEP
+
+
+@pytest.mark.parametrize("batch_size", [1, 5])
+def test_single_rows_were_made_to_speak_for_all_of_them(batch_size) -> None:
+    """On labels by chance the NLL of other rows was up to 1.9, where ln 2 is .69."""
+    random = np.random.default_rng(0)
+    noise, labels = random.normal(size=(500, 2)), random.integers(0, 2, 500)
+    model = quick(batch_size=batch_size, n_inducing=30, max_iter=30).fit(noise[:300], labels[:300])
+    assert log_loss(labels[300:], model.predict_proba(noise[300:])) < 0.85
+
+
+def test_few_rows_count_once_each_until_there_are_enough() -> None:
+    steps = [site_step(0.01, t - 1, 0.001, 0.1) for t in (1, 9, 10, 20, 10**6)]
+    assert_allclose(steps, [0.001, 0.001, 0.2, 20**-0.6, 0.01])
+    assert site_step(0.01, 10**6, 0.001, 0.002) == 0.004
 
 
 def test_inducing_points_that_follow_noise_do_not_wander_off() -> None:
@@ -372,3 +390,22 @@ def test_fit_changed_the_allocator_of_the_host_process(monkeypatch) -> None:
     monkeypatch.setattr("sepgp.training.memory.keep_freed_memory", refuse)
     monkeypatch.setattr("ctypes.CDLL", refuse)
     quick(max_iter=2).fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    ("settings", "jitter", "match"),
+    [
+        ({}, 1e-6, "because log Z_q or its gradient was not finite; lower learning_rate"),
+        ({}, 0.1, "because the kernel's covariances could not be factorised; lower"),
+        ({"standardize": False}, 1e-6, "set standardize=True or lower learning_rate"),
+        ({"dtype": "float32"}, 1e-6, "use dtype='float64' or lower learning_rate"),
+    ],
+)
+def test_many_rejected_steps_were_told_to_the_log_alone(settings, jitter, match) -> None:
+    history = [
+        Record(step, 0.1, 1.0, -1.0, 0.1, jitter, 0, step < 6, 4, np.nan) for step in range(100)
+    ]
+    with pytest.warns(UserWarning, match=rf"6 of 100 steps were rejected, .*{match}") as said:
+        warn_of_rejected(Settings(**settings), history)
+    assert_one_sentence(str(said[0].message))
+    warn_of_rejected(Settings(**settings), [*history[1:], history[-1]])  # five are few enough

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.feather
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from quick import assert_one_sentence
+from quick import assert_one_sentence, quick
 from scipy import sparse
 from sources import REAL, TABLE, X, Y, assert_same, model
 
@@ -266,3 +266,14 @@ def test_weights_that_may_be_read_in_two_ways_are_refused() -> None:
     match = "column 'w' has the weight '1,234', which may be read in two ways; write"
     with pytest.raises(InvalidData, match=match):
         list(open_rows("rows.csv", "late", weight="w").blocks())
+
+
+def test_a_label_of_another_type_was_told_by_its_row_in_a_block(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(lines, "PIECE", 100)
+    rows = [f"{i},{i % 2}" for i in range(1000)]
+    rows[300] = "300,maybe"
+    path = tmp_path / "rows.csv"
+    path.write_text("\n".join(["a,y", *rows]))
+    match = r"rows.csv has 'maybe' in line 302 of column 'y', .* type int64; correct"
+    with pytest.raises(InvalidData, match=match):
+        quick().fit(path, target="y")

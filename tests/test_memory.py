@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import numpy as np
+import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -16,7 +17,7 @@ from quick import assert_one_sentence, blobs, quick
 from sepgp.data import stream_source
 from sepgp.errors import NotEnoughMemory
 from sepgp.inference.method import METHODS
-from sepgp.training import memory
+from sepgp.training import fit, memory
 
 
 @pytest.mark.process
@@ -72,8 +73,38 @@ def test_ep_is_refused_before_it_starts(source, tmp_path, monkeypatch) -> None:
         pq.write_table(pa.table({**columns, "y": y}), path)
         given, named = (path,), {"target": "y"}
     monkeypatch.setattr(memory, "available", lambda: 20_000)
+    monkeypatch.setattr(memory, "LEAST", 0)
     with pytest.raises(NotEnoughMemory, match="400 rows and 10 inducing points"):
         model.fit(*given, **named)
     assert_array_equal(model.predict_proba(X), before)
     quick(batch_size=50).fit(*given, **named)  # SEP needs no such room
     assert np.isfinite(before).all()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        MemoryError("Unable to allocate 76.3 MiB for an array with shape (10,) and type int64"),
+        RuntimeError("can't allocate memory: you tried to allocate 1600 bytes"),
+    ],
+    ids=["nothing", "numpy", "torch"],
+)
+def test_a_lack_of_memory_was_an_error_of_nothing(error, monkeypatch) -> None:
+    def fail(*arguments):
+        raise error
+
+    monkeypatch.setattr(fit, "fit_data", fail)
+    with pytest.raises(NotEnoughMemory, match=r"process cannot have .* memory.*; use") as found:
+        quick().fit(*blobs())
+    assert_one_sentence(str(found.value))
+
+
+def test_the_limit_of_a_process_was_not_heeded(monkeypatch) -> None:
+    resource = pytest.importorskip("resource")
+    used = psutil.Process().memory_info().vms
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (used + 5_000_000, -1))
+    assert memory.available() < 6_000_000
+    with pytest.raises(NotEnoughMemory, match=r"may have \d MB more memory.*; raise") as found:
+        quick().fit(*blobs())
+    assert_one_sentence(str(found.value))

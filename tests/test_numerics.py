@@ -5,6 +5,7 @@ from functools import partial
 from typing import NamedTuple
 
 import mpmath
+import numpy as np
 import pytest
 import torch
 from helpers import (
@@ -25,6 +26,7 @@ from helpers import (
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from quick import blobs, quick
 from torch import Tensor
 
 from sepgp.data.batches import Batch
@@ -205,6 +207,22 @@ def test_direct_and_whitened_coordinates_give_the_same_step(method: str) -> None
         for basis in (direct, whitened)
     ]
     assert_same(*outcomes)
+
+
+@pytest.mark.parametrize("method", ["sep", "ep", "adf"])
+def test_weights_of_twelve_orders_give_the_same_numbers_in_both_coordinates(
+    method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    X, y = blobs(80)
+    random = np.random.default_rng(0)
+    weight, order = 10 ** random.uniform(-6, 6, 80), random.permutation(80)
+    held = quick(method=method, n_inducing=30, learn_kernel=False, learn_inducing=False)
+    expected = held.fit(X, y, sample_weight=weight).predict_proba(X)
+    held.fit(X[order], y[order], sample_weight=weight[order])
+    np.testing.assert_array_equal(held.predict_proba(X), expected)
+    monkeypatch.setattr("sepgp.training.step.direct", whitened)
+    held.fit(X, y, sample_weight=weight)
+    np.testing.assert_allclose(held.predict_proba(X), expected, atol=1e-6)
 
 
 # --- failed steps -----------------------------------------------------------------------------

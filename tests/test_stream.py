@@ -485,7 +485,9 @@ FAULTS = {
         lambda i, X, Y: (X[: 70 - i], Y[: 70 - i]),
         r"has not the 300 rows .*; give the same",
     ),
-    "weights": (lambda i, X, Y: (X, Y, 0 * Y), r"has not the 300 rows .* or other weights; give"),
+    "weights": (lambda i, X, Y: (X, Y, 0 * Y), r"source\(\) has other rows .*; give the same"),
+    "flipped": (lambda i, X, Y: (X, 1 - Y), r"source\(\) has other rows .*; give the same"),
+    "swapped": (lambda i, X, Y: (X[::-1], Y), r"source\(\) has other rows .*; give the same"),
     "unlabelled": (lambda i, X, Y: X, r"source\(\) has no labels; name"),
     "NaN": (lambda i, X, Y: (X * np.nan, Y), r"contains NaN in column 0 \(70 of 70 rows\); impute"),
     "columns": (lambda i, X, Y: (X[:, :1], Y), "other columns than its first block; give"),
@@ -518,6 +520,40 @@ def test_a_file_that_is_truncated_during_training(tmp_path) -> None:
         fitted.fit("rows.parquet", target="late")
     assert_one_sentence(str(caught.value))
     assert vars(fitted).keys() == fitted.get_params().keys()
+
+
+def test_a_function_may_mix_its_rows_anew() -> None:
+    random = np.random.default_rng(0)
+
+    def mixed():
+        order = random.permutation(N)
+        return blocks(X[order], Y[order])()
+
+    assert model(max_iter=40).fit(mixed).score(X, Y) > 0.9
+
+
+REPLACED = {
+    "flipped": TABLE.assign(late=1 - Y),
+    "another value": TABLE.assign(b=np.where(np.arange(N) == 123, 0.0, TABLE.b)),
+    "another text": TABLE.assign(c=["u"] * 299 + ["v"]),
+    "without a column": TABLE.drop(columns="a"),
+    "fewer row groups": TABLE[:PIECE],
+}
+
+
+@pytest.mark.parametrize("table", REPLACED.values(), ids=REPLACED)
+def test_a_file_that_was_replaced_during_training_went_unnoticed(table) -> None:
+    parquet(TABLE.assign(c="u"))
+
+    def replace(record):
+        if record.iteration == 20:
+            parquet(table if "c" in table else table.assign(c="u"))
+
+    fitted = model(max_iter=100, callbacks=[replace])
+    with pytest.raises(InvalidData, match=r"rows.parquet has other rows than at its .*") as caught:
+        fitted.fit("rows.parquet", target="late")
+    assert_one_sentence(str(caught.value))
+    assert not hasattr(fitted, "model_")
 
 
 def test_a_second_label_may_come_late_in_a_stream() -> None:

@@ -17,6 +17,7 @@ from sepgp.data.columns.texts import MOST_LEVELS, Choices, Texts
 from sepgp.data.encoding import Number, Text
 from sepgp.data.moments import Moments, standardization
 from sepgp.data.rows import ArrayRows, TableRows
+from sepgp.data.scaling import LARGEST
 from sepgp.data.summary import Summary
 from sepgp.data.survey import survey
 
@@ -123,9 +124,10 @@ def test_scaling_is_that_of_the_encoded_matrix(weighted, n_blocks) -> None:
     scaling, expected = total.scaling(encoding), standardization(encoding.encode(rows), weight)
     assert_allclose(scaling.mean, expected.mean, rtol=1e-9, atol=1e-12)
     assert_allclose(scaling.scale, expected.scale, rtol=1e-9)
+    assert_allclose(scaling.far, expected.far, rtol=1e-9)
     constant = dict(zip(encoding.features, scaling.scale, strict=True))
     for name in ("same", "word = 'one'", "word = another", "nothing", "nothing is missing"):
-        assert constant[name] == 1
+        assert constant[name] == LARGEST
     assert np.ptp(scaling.apply(encoding.encode(rows)), axis=0)[list(constant).index("same")] == 0
 
 

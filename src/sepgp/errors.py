@@ -1,6 +1,7 @@
 """The errors a user can cause, each raised with one sentence that names the remedy."""
 
 import difflib
+import re
 from collections.abc import Sequence
 
 
@@ -18,6 +19,19 @@ class WriteFailed(OSError):
 
 class NotEnoughMemory(MemoryError):
     """The work would need more memory than there is."""
+
+
+def out_of_memory(error: BaseException) -> NotEnoughMemory | None:
+    """What to say of an error of another library that had no memory left; None for others."""
+    refused = isinstance(error, RuntimeError) and "allocate memory" in str(error)
+    if not refused and not isinstance(error, MemoryError):
+        return None
+    wanted = re.search(r"allocate (?:memory: you tried to allocate )?(\d[\d.]* ?\w*)", str(error))
+    room = "the memory that is left" if wanted is None else f"{wanted[1]} more memory"
+    return NotEnoughMemory(
+        f"This process cannot have {room}; use fewer rows or inducing points, smaller batches "
+        "(batch_size), or raise its limit (ulimit -v)."
+    )
 
 
 class ClusterLost(ConnectionError):

@@ -13,7 +13,7 @@ import typer
 
 import sepgp
 from sepgp.cli import data, evaluate, info, predict, report, reproduce, signals, train
-from sepgp.errors import InvalidData, InvalidParameter
+from sepgp.errors import InvalidData, InvalidParameter, NotEnoughMemory, out_of_memory
 from sepgp.experiments.cells import CellFailed
 
 OPTIONS = {
@@ -86,10 +86,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
-    except (InvalidData, InvalidParameter, CellFailed, ImportError, MemoryError, OSError) as error:
+    except (InvalidData, InvalidParameter, CellFailed, ImportError, OSError) as error:
         _say("Error", error)
         sys.exit(1)
     except Exception as error:
+        if isinstance(error, NotEnoughMemory) or out_of_memory(error) is not None:
+            _say("Error", error if isinstance(error, NotEnoughMemory) else out_of_memory(error))
+            sys.exit(1)
         where = traceback.extract_tb(error.__traceback__)[-1]
         said = " ".join(str(error).split())
         print(

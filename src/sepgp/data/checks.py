@@ -105,6 +105,13 @@ def changed_rows(what: str, n_rows: int) -> InvalidData:
     )
 
 
+def other_rows(what: str) -> InvalidData:
+    """The complaint about as many rows as at first, but others."""
+    return InvalidData(
+        f"{what} has other rows than at its first reading; give the same rows at every reading."
+    )
+
+
 def weights(values: Any, n_rows: int, what: str = "sample_weight") -> Floats:
     """The weights of n rows, each finite and at least 0, as an array of shape (n,)."""
     try:

@@ -26,4 +26,6 @@ def projected(scaling: Scaling, rows: NDArray[np.generic]) -> Scaling:
     scaled = scaling.standardize(rows[:: -(-len(rows) // some)])
     pca = PCA(min(COMPONENTS, *scaled.shape), svd_solver="randomized", random_state=0).fit(scaled)
     largest = np.sqrt(pca.explained_variance_[0])
-    return scaling._replace(components=pca.components_.T / (largest if largest > 0 else 1.0))
+    directions = pca.components_.T / (largest if largest > 0 else 1.0)
+    directions[scaled.max(0) == scaled.min(0)] = 0.0  # else rounding, which constant features undo
+    return scaling._replace(components=directions)

@@ -186,9 +186,7 @@ class Encoding(NamedTuple):
         """Refuse a table of this schema if it lacks a column or has another kind of values."""
         for encoder, (name, known) in zip(self.encoders, self.kinds, strict=True):
             if name not in schema.names:
-                raise InvalidData(
-                    f"X has no column {name!r}, which the model was trained with; add the column."
-                )
+                raise lacking(name)
             dtype = schema.field(name).type
             found = kind(dtype, name)
             may_be = {known, "null"} | ({"text"} if known != "text" else set())
@@ -280,6 +278,13 @@ def kinds(schema: pa.Schema) -> dict[str, str]:
             f"{','.join(refused)!r} on the command line)."
         )
     return found
+
+
+def lacking(name: str) -> InvalidData:
+    """The complaint about a table without a column of the model."""
+    return InvalidData(
+        f"X has no column {name!r}, which the model was trained with; add the column."
+    )
 
 
 def other_kind(name: str, found: str, known: str) -> InvalidData:

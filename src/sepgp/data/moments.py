@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sepgp.data.scaling import TAIL, Floats, Scaling
+from sepgp.data.scaling import FAR, LARGEST, TAIL, Floats, Scaling
 
 BLOCK = 65_536
 EXTREME = 400
@@ -21,6 +21,8 @@ others."""
 NORMAL_WIDTHS = {0.25: 1.349, 0.1: 2.563, 0.05: 3.290, 0.01: 4.653}
 """Between a quantile and its opposite, in standard deviations of a normal distribution."""
 QUANTILE_ROWS = 2000
+ROUNDING = 8 * float(np.finfo(np.float64).eps)
+"""A deviation of this part of the values is that of their last digits."""
 NOTHING = -(2**15)
 """The unit of numbers that are all 0, as a power of 2: less than that of any others."""
 
@@ -131,6 +133,15 @@ class Moments:
         """The standard deviation, shape (k,), where missing numbers are at the mean."""
         return np.ldexp(np.sqrt(self.squares / (self.weight + self.missing)), self.unit)
 
+    @property
+    def facets(self) -> Floats:
+        """Mean, deviation, and the largest distance from the mean, of each number: (3, k)."""
+        present = self.varies
+        with np.errstate(invalid="ignore"):
+            reach = np.maximum(self.high - self.mean, self.mean - self.low)
+        reach = np.ldexp(np.where(present, reach, 0.0), self.unit)
+        return np.stack([self.centre, np.where(present, self.deviation, 0.0), reach])
+
 
 def standardization(X: NDArray[Any], weight: Floats) -> Scaling:
     """Weighted mean and standard deviation of the columns of X, shape (n, d). Cost O(nd).
@@ -139,17 +150,22 @@ def standardization(X: NDArray[Any], weight: Floats) -> Scaling:
     """
     blocks = (slice(i, i + BLOCK) for i in range(0, len(X), BLOCK))
     parts = (Moments.of(X[b].astype(np.float64), weight[b]) for b in blocks)
-    total = functools.reduce(operator.add, parts)
-    return standardized(total.centre, total.deviation, total.varies)
+    return standardized(functools.reduce(operator.add, parts).facets)
 
 
-def standardized(mean: Floats, deviation: Floats, varies: NDArray[Any]) -> Scaling:
-    """The scaling to mean 0 and variance 1 of features, each argument of shape (d,).
+def standardized(facets: Floats) -> Scaling:
+    """The scaling to mean 0 and variance 1 of features by their `Moments.facets`, shape (3, d).
 
-    A constant feature keeps scale 1, so that it becomes exactly 0, and no gradient moves inducing
-    points out of the plane of the data, instead of being divided by nothing.
+    A constant feature becomes 0, and so does one that varies by nothing but the rounding of its
+    values; see `Scaling`.
     """
-    return Scaling(mean, np.where((varies > 0) & (deviation > 0), deviation, 1.0), TAIL)
+    mean, deviation, reach = facets
+    with np.errstate(over="ignore"):
+        rounding = ROUNDING * (np.abs(mean) + reach)
+    varies = deviation > rounding
+    scale = np.where(varies, deviation, LARGEST)
+    far = FAR * np.maximum(TAIL, np.where(varies, reach / scale, 0.0))
+    return Scaling(mean, scale, TAIL, far)
 
 
 def resistant(scaling: Scaling, rows: NDArray[Any]) -> Scaling:
@@ -165,7 +181,11 @@ def resistant(scaling: Scaling, rows: NDArray[Any]) -> Scaling:
             low, middle, high = np.quantile(some, [share, 0.5, 1 - share], axis=0)
             width = np.where(width > 0, width, (high - low) / normal)
         swamped = np.isfinite(width + middle) & (width > 0) & (scaling.scale / width > SWAMPED)
+        swamped &= scaling.scale < LARGEST
+        moved = scaling.far * scaling.scale + FAR * np.abs(middle - scaling.mean)
+        far = np.maximum(FAR * TAIL, np.where(swamped, moved / width, scaling.far))
     return scaling._replace(
         mean=np.where(swamped, middle, scaling.mean),
         scale=np.where(swamped, width, scaling.scale),
+        far=np.minimum(far, LARGEST),
     )

@@ -20,6 +20,7 @@ from sepgp.data.encoding import Encoding, text
 from sepgp.data.moments import resistant, standardization
 from sepgp.data.rows.base import Block, Rows
 from sepgp.data.rows.cached import CachedRows
+from sepgp.data.rows.checked import CheckedRows
 from sepgp.data.sample import Sample
 from sepgp.data.scaling import Floats, Scaling
 from sepgp.data.split import Draw, SplitRows
@@ -144,7 +145,8 @@ def prepare(
     They are in memory if a batch or the shuffle buffer holds them, else a stream. `encoding` is
     the one to use; by default it is made from the rows.
     """
-    sample, cached = Sample(seed, MEASURED), CachedRows(rows, stream_source.MEMORY)
+    sample, rows = Sample(seed, MEASURED), CheckedRows(rows)
+    cached = CachedRows(rows, stream_source.MEMORY)
 
     def training(rows: Rows, others: Callable[[Block], None] | None = None) -> Rows:
         return SplitRows(rows, share, seed, False, others) if share else rows

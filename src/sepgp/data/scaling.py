@@ -1,7 +1,7 @@
 """Standardisation of features."""
 
 import math
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +10,8 @@ Floats = NDArray[np.float64]
 
 TAIL = 2.0
 """Beyond this many standard deviations a value is compressed by a logarithm."""
+FAR = 3.0
+"""Far begins at so many times the largest distance from the mean in training."""
 FARTHEST = 1e12
 """No scaled value is larger: squared distances would overflow in float32."""
 
@@ -21,7 +23,10 @@ class Scaling(NamedTuple):
 
     Where |z| > tail it becomes tail + log(1 + |z| − tail), with its sign: a value of forty
     standard deviations would otherwise be further from every other row than any length-scale
-    reaches. The map is smooth and one-to-one.
+    reaches. Beyond `far`, where no row of training was, it grows with z again, so that a model
+    knows nothing of rows that are far from all that it has seen. The map is one-to-one. A feature
+    that was constant has so large a scale that it is 0 whatever its value: nothing can be said
+    about others.
     """
 
     mean: Floats
@@ -29,6 +34,8 @@ class Scaling(NamedTuple):
     scale: Floats
     """Shape (d,)."""
     tail: float
+    far: Floats
+    """In standard deviations, shape (d,)."""
     components: Floats | None = None
     """Where there are very many features: the directions that rows are then projected on, shape
     (d, q), orthogonal and of one length. See `sepgp.data.components`."""
@@ -51,9 +58,12 @@ class Scaling(NamedTuple):
         with np.errstate(over="ignore"):
             z: Floats = (np.asarray(X, np.float64) - self.mean) / self.scale
         size = np.abs(z)
-        far = size > self.tail
-        if far.any():
-            z[far] = np.copysign(self.tail + np.log1p(size[far] - self.tail), z[far])
+        out = size > self.tail
+        if out.any():
+            far = np.broadcast_to(self.far, z.shape)[out]
+            near = np.minimum(size[out], far)
+            pulled = self.tail + np.log1p(near - self.tail) + (size[out] - near)
+            z[out] = np.copysign(pulled, z[out])
         return np.clip(z, -FARTHEST, FARTHEST, out=z)
 
     def lift(self, Z: Floats) -> Floats:
@@ -71,12 +81,21 @@ class Scaling(NamedTuple):
         """Standardised rows, shape (b, d), in their original units. Cost O(bd)."""
         z = np.array(Z)
         size = np.abs(z)
-        far = size > self.tail
+        out = size > self.tail
         with np.errstate(over="ignore"):
-            z[far] = np.copysign(self.tail + np.expm1(size[far] - self.tail), z[far])
+            far = np.broadcast_to(self.far, z.shape)[out]
+            edge = self.tail + np.log1p(far - self.tail)
+            near = np.minimum(size[out], edge)
+            pushed = self.tail + np.expm1(near - self.tail) + (size[out] - near)
+            z[out] = np.copysign(pushed, z[out])
             return np.clip(z * self.scale + self.mean, -LARGEST, LARGEST)
 
+    def for_more(self) -> Self:
+        """For a model that will learn from more rows: a feature that was constant may vary yet."""
+        return self._replace(scale=np.where(self.scale == LARGEST, 1.0, self.scale))
 
-def identity(n_features: int) -> Scaling:
-    """The scaling that changes nothing."""
-    return Scaling(np.zeros(n_features), np.ones(n_features), math.inf)
+
+def identity(n_features: int, mean: Floats | float = 0.0) -> Scaling:
+    """The scaling that changes nothing, but takes off the mean, shape (d,), if there is one."""
+    never = np.full(n_features, math.inf)
+    return Scaling(np.zeros(n_features) + mean, np.ones(n_features), math.inf, never)

@@ -13,8 +13,9 @@ from sklearn.utils.validation import check_array
 
 from sepgp.data import checks
 from sepgp.data.columns.texts import AS_FOUND, Choices
-from sepgp.data.encoding import Encoding, kind, numbers
+from sepgp.data.encoding import Encoding, kind, lacking, numbers, other_kind
 from sepgp.data.rows import Rows, arrow, in_memory, is_table, open_rows
+from sepgp.data.rows.table import selected
 from sepgp.data.summary import Summary
 from sepgp.data.watched import Watch, WatchedRows
 from sepgp.errors import InvalidData
@@ -52,10 +53,7 @@ class Schema:
                 f"X is a {type(X).__name__} without column names, but the model was trained with a "
                 f"table; give a table with the columns {', '.join(self.encoding.columns)}."
             )
-        if isinstance(X, pa.Table) and self.names is None:
-            X = np.asarray(X)
-        self._check_names(names_of(X))
-        rows = matrix(X, self.names)
+        rows = matrix(self._named(X), self.names)
         if rows.shape[1] != self.n_columns:
             raise InvalidData(
                 f"X has {rows.shape[1]} features, but {OWNER} is expecting {self.n_columns} "
@@ -94,22 +92,23 @@ class Schema:
         named = self.names is None or other.names is None or self.names == other.names
         return plain and named and self.n_columns == other.n_columns
 
-    def _check_names(self, found: tuple[str, ...] | None) -> None:
-        """Refuse other names than those of training, with scikit-learn's sentences."""
-        if found == self.names:
-            return
-        if found is None:
-            _warn(f"X does not have valid feature names, but {OWNER} was fitted with feature names")
-        elif self.names is None:
-            _warn(f"X has feature names, but {OWNER} was fitted without feature names")
-        else:
-            message = "The feature names should match those that were passed during fit.\n"
-            unseen, missing = set(found) - set(self.names), set(self.names) - set(found)
-            message += _listed("unseen at fit time", unseen)
-            message += _listed("seen at fit time, yet now missing", missing)
-            if not unseen and not missing:
-                message += "Feature names must be in the same order as they were in fit.\n"
-            raise InvalidData(message)
+    def _named(self, X: Any) -> Any:
+        """The columns of a table of plain numbers, found by their names as in one with text."""
+        found = names_of(X)
+        if found is None or self.names is None:
+            if found is not None:
+                _warn(f"X has feature names, but {OWNER} was fitted without feature names")
+            elif self.names is not None:
+                _warn(f"X does not have valid feature names, but {OWNER} was fitted with them")
+            return np.asarray(X) if isinstance(X, pa.Table) else X
+        for name in self.names:
+            if name not in found:
+                raise lacking(name)
+        X = X if found == self.names else selected(X, self.names)
+        for name, field in zip(self.names, arrow(X[:0]).schema, strict=True):
+            if not_plain(field.type, name):
+                raise other_kind(name, f"times ({field.type})", "number")
+        return X
 
 
 def is_source(X: Any) -> TypeGuard[str | os.PathLike[str] | Rows | Callable[..., Any]]:
@@ -151,7 +150,9 @@ def needs_encoding(X: Any) -> bool:
     if not len(table) or not table.num_columns:
         return False
     return isinstance(X, pa.Table) or any(
-        kind(table[name].type, name) != "number" or np.isnan(numbers(table[name], name)).any()
+        kind(table[name].type, name) != "number"
+        or not_plain(table[name].type, name)
+        or np.isnan(numbers(table[name], name)).any()
         for name in table.column_names
     )
 
@@ -172,6 +173,9 @@ def names_of(X: Any) -> tuple[str, ...] | None:
 
 def matrix(X: Any, names: tuple[str, ...] | None) -> NDArray[Any]:
     """Rows X of finite numbers as an array of shape (n, d)."""
+    dtype = getattr(X, "dtype", None)
+    if getattr(dtype, "kind", "") in ("m", "M"):
+        raise InvalidData(f"X has times ({dtype}); convert them to numbers, or give a table.")
     try:
         rows: NDArray[Any] = check_array(
             X, dtype="numeric", ensure_all_finite=False, input_name="X", estimator=OWNER
@@ -185,9 +189,9 @@ def matrix(X: Any, names: tuple[str, ...] | None) -> NDArray[Any]:
     return rows
 
 
-def _listed(what: str, names: set[str]) -> str:
-    lines = "".join(f"- {name}\n" for name in sorted(names)[:5])
-    return f"Feature names {what}:\n{lines}" if names else ""
+def not_plain(dtype: pa.DataType, name: str) -> bool:
+    """Whether a column of this type has times or durations, which are numbers only by a unit."""
+    return kind(dtype, name) == "time" or pa.types.is_temporal(dtype)
 
 
 def _warn(message: str) -> None:

@@ -122,11 +122,11 @@ class Summary:
     def scaling(self, encoding: Encoding | None) -> Scaling:
         """The standardisation of the features; the encoding has columns of these."""
         if encoding is None or self.columns is None:
-            return standardized(*_values(self.parts[0]))  # type: ignore[arg-type]
+            return standardized(self.parts[0].facets)  # type: ignore[union-attr]
         parts = dict(zip((name for name, _ in self.columns), self.parts, strict=True))
         kinds = zip(encoding.encoders, encoding.kinds, strict=True)
         columns = [_scaled(e, _as_kind(parts[e.name], which)) for e, (_, which) in kinds]
-        return standardized(*np.concatenate(columns, axis=1))
+        return standardized(np.concatenate(columns, axis=1))
 
 
 def _texts(column: pa.ChunkedArray, name: str, weight: Floats, dated: bool) -> Texts:
@@ -171,7 +171,7 @@ def _as_kind(part: Moments | Texts, which: str) -> Moments | Texts:
 
 
 def _scaled(encoder: Encoder, part: Moments | Texts) -> Floats:
-    """Mean, deviation, and whether it varies, of the features of a column, shape (3, k)."""
+    """Mean, deviation and reach of the features of a column, shape (3, k): `Moments.facets`."""
     if isinstance(encoder, Text):
         assert isinstance(part, Texts)
         part = part.folded() if encoder.folded else part
@@ -184,15 +184,9 @@ def _scaled(encoder: Encoder, part: Moments | Texts) -> Floats:
         part = _as_read(part, "time", encoder.dayfirst).moments
     else:
         part = _as_read(part, "number", encoder.comma).moments
-    values = _values(part)
     if not encoder.missing:
-        return values
-    return np.hstack([values, _shares([part.missing[0], part.weight[0]])[:, :1]])
-
-
-def _values(part: Moments) -> Floats:
-    """Of numbers, where missing ones are at the mean."""
-    return np.stack([part.centre, part.deviation, part.varies])
+        return part.facets
+    return np.hstack([part.facets, _shares([part.missing[0], part.weight[0]])[:, :1]])
 
 
 def _shares(weights: Sequence[Any]) -> Floats:
@@ -200,4 +194,6 @@ def _shares(weights: Sequence[Any]) -> Floats:
     weight = np.asarray(weights, np.float64)
     share = weight / weight.sum()
     varies = (weight > 0) & (np.count_nonzero(weight) > 1)
-    return np.stack([share, np.sqrt(share * (1 - share)), varies])
+    facets = np.stack([share, np.sqrt(share * (1 - share)), np.maximum(share, 1 - share)])
+    facets[1:, ~varies] = 0.0
+    return facets

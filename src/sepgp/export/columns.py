@@ -7,7 +7,7 @@ import numpy as np
 
 from sepgp.data.columns.missing import SIGNS
 from sepgp.data.encoding import Encoder, Number, Text, Time
-from sepgp.data.scaling import FARTHEST, Scaling
+from sepgp.data.scaling import FARTHEST, LARGEST, Scaling
 from sepgp.data.schema import Schema
 from sepgp.errors import InvalidData
 from sepgp.export.graph import Graph, Value
@@ -26,8 +26,9 @@ def scaled(graph: Graph, scaling: Scaling, X: Value) -> Value:
     z = (X - scaling.mean) / scaling.scale
     if math.isfinite(scaling.tail):
         size = graph.apply("Abs", z)
-        beyond = graph.apply("Log", 1.0 + graph.apply("Max", size - scaling.tail, 0.0))
-        pulled = graph.apply("Sign", z) * (scaling.tail + beyond)
+        near = graph.apply("Min", size, np.minimum(scaling.far, LARGEST))
+        beyond = graph.apply("Log", 1.0 + graph.apply("Max", near - scaling.tail, 0.0))
+        pulled = graph.apply("Sign", z) * (scaling.tail + beyond + (size - near))
         z = graph.where(size > scaling.tail, pulled, z)
     z = graph.apply("Max", graph.apply("Min", z, FARTHEST), -FARTHEST)
     return z if scaling.components is None else z @ scaling.components

@@ -35,6 +35,8 @@ Arrays = dict[str, NDArray[Any]]
 def read(path: str | os.PathLike[str], remedy: str = "name another file") -> tuple[Arrays, Any]:
     """The arrays and the header of a file; `remedy` is for one that sepgp did not write."""
     try:
+        if os.path.exists(path) and not os.path.isfile(path):  # a device may never end
+            raise OSError("it is not a file")
         # All bytes at once: another process may replace the file between two looks at it.
         content = Path(path).read_bytes()
         arrays = decode(content)

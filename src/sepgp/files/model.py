@@ -15,7 +15,7 @@ from torch import Tensor
 from sepgp import __version__
 from sepgp.data.batches import aligned
 from sepgp.data.encoding import encoding_from_json
-from sepgp.data.scaling import Scaling
+from sepgp.data.scaling import LARGEST, Scaling
 from sepgp.data.schema import Schema
 from sepgp.errors import InvalidData
 from sepgp.files import classifiers, content
@@ -71,6 +71,7 @@ def save(
         "mean": torch.from_numpy(model.scaling.mean),
         "scale": torch.from_numpy(model.scaling.scale),
         **_components(model.scaling),
+        "far": torch.from_numpy(np.minimum(model.scaling.far, LARGEST)),
         "history": torch.tensor(
             np.column_stack([model.history[name] for name in HISTORY]).astype(np.float64)
         ),
@@ -95,6 +96,7 @@ def save(
         "names": list(map(str, model.schema.names or [])),
         "encoding": None if model.schema.encoding is None else model.schema.encoding.to_json(),
         "tail": model.scaling.tail if math.isfinite(model.scaling.tail) else None,
+        "dtype": str(model.dtype).removeprefix("torch."),
         "target": model.target,
         "n_seen": model.n_seen,
         "iteration": model.iteration,
@@ -172,7 +174,8 @@ def _check_tensors(tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> 
     if "components" in tensors:
         features = len(tensors["components"])
         shapes["components"], d = (features, d), features
-    for name, shape in {**shapes, "mean": (d,), "scale": (d,)}.items():
+    vectors = dict.fromkeys({"mean", "scale", "far"} & {*tensors}, (d,))
+    for name, shape in {**shapes, **vectors}.items():
         _require(tensors[name].shape == shape, f"{name} is not of shape {shape}")
 
 
@@ -210,7 +213,7 @@ def _model(
 ) -> Model:
     stored, tail, evidence = (header[name] for name in ("encoding", "tail", "log_evidence"))
     encoding = None if stored is None else encoding_from_json(stored)
-    dtype = parameters["dtype"]
+    dtype = header.get("dtype", parameters["dtype"])
     _require(dtype in ("float64", "float32"), f"dtype={dtype!r} is unknown")
     return Model(
         method=parameters["method"],
@@ -221,6 +224,8 @@ def _model(
             tensors["mean"].numpy().copy(),
             tensors["scale"].numpy().copy(),
             math.inf if tail is None else float(tail),
+            # Files from before it was there have values of any size compressed.
+            tensors.get("far", torch.full_like(tensors["mean"], LARGEST)).numpy().copy(),
             tensors["components"].numpy().copy() if "components" in tensors else None,
         ),
         likelihood=for_classes(len(header["classes"]), float(parameters.get("power", 1.0))),
@@ -278,6 +283,8 @@ def _check(model: Model) -> None:
     _require(seen, "it has seen no rows, or more than there can be")
     positive = bool(np.all(model.scaling.scale > 0)) and model.scaling.tail > 0
     _require(positive, "a scale is not positive")
+    beyond = math.isinf(model.scaling.tail) or bool(np.all(model.scaling.far >= model.scaling.tail))
+    _require(beyond, "a scaling has its far values nearer than its tail")
     _check_columns(model.schema, len(model.scaling.mean))
     _require(width(model.kernel) in (None, d), "the kernel has not one length-scale per feature")
 

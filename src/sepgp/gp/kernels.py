@@ -28,6 +28,9 @@ LOG_BOUNDS = {
 class Kernel(nn.Module):
     """Base of all kernels: a positive definite function of two points."""
 
+    shift_invariant = False
+    """Whether k(a + c, b + c) = k(a, b) for every c."""
+
     def forward(self, A: Tensor, B: Tensor) -> Tensor:
         """Covariance of the points A, shape (a, d), and B, shape (b, d): shape (a, b)."""
         raise NotImplementedError
@@ -220,6 +223,7 @@ class Stationary(_Scaled):
         else:
             super()._set_param(name, value)
 
+    shift_invariant = True
     stretch = 1.0
     """Factor on r² that makes the formula of the kernel short."""
 
@@ -349,6 +353,8 @@ class Linear(_Scaled):
 class Constant(_Scaled):
     """σ²: constant functions."""
 
+    shift_invariant = True
+
     def forward(self, A: Tensor, B: Tensor) -> Tensor:
         return self.variance.expand(len(A), len(B))
 
@@ -364,6 +370,8 @@ class White(_Scaled):
     learns it, and for kernels that have no amplitude of their own.
     """
 
+    shift_invariant = True
+
     def forward(self, A: Tensor, B: Tensor) -> Tensor:
         return A.new_zeros(len(A), len(B))
 
@@ -378,6 +386,7 @@ class _Composite(Kernel):
         super().__init__()
         # A copy each, so that `k + k` has two sets of parameters and no kernel is shared.
         self.parts = nn.ModuleList(copy.deepcopy(part) for part in parts)
+        self.shift_invariant = all(part.shift_invariant for part in parts)
 
     def _named_parts(self) -> dict[str, Kernel]:
         return {f"k{i}": part for i, part in enumerate(self.parts, 1)}  # type: ignore[misc]

@@ -3,6 +3,7 @@
 import math
 import os
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import joblib
 import numpy as np
 import torch
 
-from sepgp.errors import InvalidData, InvalidParameter, brief
+from sepgp.errors import InvalidData, InvalidParameter, WriteFailed, brief
 from sepgp.files import tensors as persistence
 from sepgp.files.atomic import remove_leftovers
 from sepgp.files.content import DAMAGE
@@ -197,8 +198,12 @@ class Checkpoint:
         history: list[Record],
         seconds: float,
         finished: bool = False,
+        ending: bool = False,
     ) -> None:
-        """Write the file. Cost: as many numbers as the state has, and the history."""
+        """Write the file. Cost: as many numbers as the state has, and the history.
+
+        At the end of a run, one that cannot be written is a warning: its model is here.
+        """
         tensors = {"start": self._start, "history": torch.tensor(history, dtype=torch.float64)}
         header = {
             "format": FORMAT,
@@ -214,7 +219,12 @@ class Checkpoint:
             more, others = persistence.flat(prefix, values._asdict())
             tensors |= more
             header |= others
-        persistence.write(self._path, tensors, header)
+        try:
+            persistence.write(self._path, tensors, header)
+        except WriteFailed as error:
+            if not (finished or ending):
+                raise
+            warnings.warn(f"The training is over and its model kept, but {error}", stacklevel=2)
         self._written = time.monotonic()
 
     @property

@@ -4,9 +4,10 @@ import copy
 import math
 import os
 import time
+import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from sklearn.utils import check_random_state
 from sepgp.data.batches import Source
 from sepgp.data.inputs import Given, TrainingData, training_data
 from sepgp.errors import InvalidData, InvalidParameter
+from sepgp.gp.cholesky import MAX_JITTER
 from sepgp.gp.hyperparameters import Hyperparameters
 from sepgp.gp.natural import Natural
 from sepgp.gp.predictor import predictor
@@ -25,7 +27,7 @@ from sepgp.model import Model
 from sepgp.training.checkpoint import Checkpoint, Identity, identity
 from sepgp.training.factors import factors
 from sepgp.training.loop import chosen, train
-from sepgp.training.memory import check_sites
+from sepgp.training.memory import check_sites, enough
 from sepgp.training.monitor import CHUNK, Monitor
 from sepgp.training.prior import begun, learned, with_scores
 from sepgp.training.progress import ProgressLine
@@ -34,6 +36,9 @@ from sepgp.training.schedule import Schedule
 from sepgp.training.settings import DTYPES, Settings, at_least
 from sepgp.training.start import Start, from_model, from_rows
 from sepgp.training.step import Engine, TrainingState
+
+REJECTED = 0.05
+"""The share of the steps that may be rejected without a warning."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +62,7 @@ class Run:
             )
 
 
+@enough()
 def fit(settings: Settings, given: Given, previous: Model | None, run: Run) -> Model:
     """Train on all rows, anew or from the kernel, inducing points and sites of a `previous` model.
 
@@ -193,7 +199,8 @@ def run_training(
         )
     evidence = _log_evidence(last, history, source.batches_per_epoch)
     n = source.total_weight
-    return model_of(settings, start, engine, last, history, n, evidence, seed, checkpoint)
+    model = model_of(settings, start, engine, last, history, n, evidence, seed, checkpoint)
+    return replace(model, dtype=settings.row_dtype(source.n_rows))
 
 
 def model_of(
@@ -213,6 +220,7 @@ def model_of(
             f"kernel={settings.kernel!r} gives covariances that cannot be factorised, even with "
             "jitter; add a kernel that relates different points, such as RBF()."
         )
+    warn_of_rejected(settings, history)
     state = chosen(last)
     kernel, Z = engine.hyper.model(state.xi)
     with torch.no_grad():
@@ -241,6 +249,25 @@ def model_of(
         seed=seed,
         dtype=DTYPES[settings.dtype],
         mean=learned(start.mean, engine.hyper.factor(state.xi)),
+    )
+
+
+def warn_of_rejected(settings: Settings, history: Sequence[Record]) -> None:
+    """Say so if more than `REJECTED` of the steps were of no use, and why."""
+    rejected = [record for record in history if record.rejected]
+    if len(rejected) <= REJECTED * len(history):
+        return
+    cause = "log Z_q or its gradient was not finite"
+    if sum(record.jitter >= MAX_JITTER for record in rejected) > len(rejected) / 2:
+        cause = "the kernel's covariances could not be factorised"
+    remedy = "lower learning_rate"
+    if not settings.standardize:
+        remedy = "set standardize=True or lower learning_rate"
+    elif settings.dtype == "float32":
+        remedy = "use dtype='float64' or lower learning_rate"
+    warnings.warn(
+        f"{len(rejected)} of {len(history)} steps were rejected, because {cause}; {remedy}.",
+        stacklevel=2,
     )
 
 

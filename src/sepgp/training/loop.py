@@ -82,7 +82,7 @@ def train(
             stop = any([callback(history[-1]) for callback in callbacks])
             # After a callback's stop comes one more step, which a run that goes on must not have.
             if checkpoint is not None and (finished or (not last and (stop or checkpoint.due))):
-                checkpoint.save(state, history, history[-1].seconds, finished)
+                checkpoint.save(state, history, history[-1].seconds, finished, ending=stop)
             if last:
                 break
     return state, history

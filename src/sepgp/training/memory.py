@@ -2,13 +2,22 @@
 
 import ctypes
 import functools
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
 
-from sepgp.errors import NotEnoughMemory
+from sepgp.errors import NotEnoughMemory, out_of_memory
 from sepgp.inference.method import Method
 
+try:
+    import resource
+except ImportError:  # Windows has no such limits
+    resource = None  # type: ignore[assignment]
+
+LEAST = 128 * 2**20
+"""Without so many bytes the linear algebra beneath may end the process instead of saying so."""
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 
 
@@ -31,14 +40,37 @@ def keep_freed_memory() -> None:
 
 
 def available() -> int:
-    """Bytes that this process can still have, by the system's count and its control group's."""
+    """Bytes that this process can still have.
+
+    By the system's count, its control group's, and its own limit of addresses (`ulimit -v`).
+    """
     free: int = psutil.virtual_memory().available
+    if resource is not None:
+        limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+        if limit != resource.RLIM_INFINITY:
+            free = min(free, max(0, limit - psutil.Process().memory_info().vms))
     group = Path("/sys/fs/cgroup")
     try:
-        limit, used = ((group / name).read_text() for name in ("memory.max", "memory.current"))
-        return min(free, max(0, int(limit) - int(used)))
+        most, used = ((group / name).read_text() for name in ("memory.max", "memory.current"))
+        return min(free, max(0, int(most) - int(used)))
     except (OSError, ValueError):  # no such group, or one without a limit
         return free
+
+
+@contextmanager
+def enough() -> Iterator[None]:
+    """Say in one sentence that memory does not suffice, wherever it ends."""
+    if (free := available()) < LEAST:
+        raise NotEnoughMemory(
+            f"This process may have {free / 1e6:,.0f} MB more memory, and training needs "
+            f"{LEAST / 1e6:,.0f} MB at least; raise its limit (ulimit -v), or free some memory."
+        )
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, NotEnoughMemory) or (explained := out_of_memory(error)) is None:
+            raise
+        raise explained from error
 
 
 def check_sites(

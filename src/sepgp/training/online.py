@@ -18,6 +18,7 @@ from sepgp.data.watched import WatchedRows
 from sepgp.inference.method import METHODS
 from sepgp.model import Model
 from sepgp.training.fit import Run, engine_of, run_training
+from sepgp.training.memory import enough
 from sepgp.training.prior import of_rows
 from sepgp.training.schedule import Schedule
 from sepgp.training.settings import Settings
@@ -54,6 +55,7 @@ class Replay(NamedTuple):
         return Replay(*(part[where] for part in self))
 
 
+@enough()
 def learn(
     settings: Settings, given: Given, classes: Any, model: Model | None, run: Run
 ) -> Model | None:
@@ -96,6 +98,7 @@ def learn_block(
     rng = np.random.RandomState([seed, 0 if model is None else model.iteration])
     if model is None:
         start, replay, before = from_rows(settings, data, schema, target, rng), None, 0.0
+        start = start._replace(scaling=start.scaling.for_more())
         if settings.mean is not None:
             mean, data = of_rows(settings, data, seed)
             start = start._replace(mean=mean)

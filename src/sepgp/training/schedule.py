@@ -14,6 +14,9 @@ MAX_SITE_STEP = 0.5
 FORGETTING = 0.6
 """The tied site moves by ρ = t^−0.6 in step t. That is more than an average's 1/t, since a part of
 what it has learned belongs to a kernel that has moved since."""
+ROWS_PER_POINT = 10
+"""A tied site that is made of fewer rows for each inducing point, n/s times each, would be sure of
+what they say by chance."""
 WANDER = 1.0
 """How far inducing points may go astray in a training, in standard deviations of the features."""
 FASTEST = 0.1
@@ -92,18 +95,22 @@ class Schedule:
         return gain < self.tol * n
 
 
-def site_step(rule: str | float, iteration: int, fraction: float) -> float:
+def site_step(rule: str | float, iteration: int, fraction: float, informed: float) -> float:
     """The step ρ of SEP's tied site at an iteration, counted from 0, for batches of s = fraction·n.
 
     "paper" is ρ = s/n. "average" is the running average of all batches of the first epoch, then
     the paper's rule. A number is a floor under t^−0.6 in step t. But for the paper's rule, ρ stays
-    at or below `MAX_SITE_STEP`.
+    at or below `MAX_SITE_STEP`, and batches of few rows are not made to speak for all: with s rows
+    for m inducing points, `informed` = s/(10 m), each row counts once until there were 10 m of
+    them, and then the site is an average of about as many.
     """
-    if rule == "paper":
+    if rule == "paper" or (iteration + 1) * informed < min(informed / fraction, 1.0):
         return fraction
+    most = min(MAX_SITE_STEP, 2 * informed)
     if rule == "average":
-        return min(MAX_SITE_STEP, max(fraction, 1 / (iteration + 1)))
-    return min(MAX_SITE_STEP, max(fraction, float(rule), math.pow(iteration + 1, -FORGETTING)))
+        return max(min(fraction, MAX_SITE_STEP), min(most, 1 / (iteration + 1)))
+    slow = max(float(rule), math.pow(iteration + 1, -FORGETTING))
+    return max(min(fraction, MAX_SITE_STEP), min(most, slow))
 
 
 def inducing_rate(rate: float, steps: float) -> float:

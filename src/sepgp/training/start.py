@@ -79,7 +79,7 @@ def from_rows(
         )
     likelihood = for_classes(len(data.classes), settings.power)
     arrays = data.sample()
-    scaling = data.scaling() if settings.standardize else identity(arrays[0].shape[1])
+    scaling = _scaling(settings, data)
     kernel, scaling = _kernel(settings, data, arrays, scaling, likelihood)
     if points is not None and points.shape[1] == scaling.width:
         Z: Floats = points.numpy()
@@ -91,6 +91,19 @@ def from_rows(
     kernel.start(placed)
     kernel = kernel.to(settings.device)
     return Start(schema, target, data.classes, scaling, likelihood, kernel, placed)
+
+
+def _scaling(settings: Settings, data: Data | Surveyed) -> Scaling:
+    """The standardisation of the features, or none.
+
+    Distances between rows far from 0 would lose the digits that their coordinates share, so the
+    mean is taken off even then, unless the kernel would notice.
+    """
+    scaling, kernel = data.scaling(), settings.kernel
+    if settings.standardize:
+        return scaling
+    notices = isinstance(kernel, Kernel) and not kernel.shift_invariant
+    return identity(len(scaling.mean), 0.0 if notices else scaling.mean)
 
 
 def _kernel(

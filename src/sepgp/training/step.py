@@ -18,7 +18,7 @@ from sepgp.inference.method import Chunk, Method, State, add_up, chosen, prepare
 from sepgp.likelihoods import Likelihood
 from sepgp.training.monitor import Best
 from sepgp.training.optimizers import OPTIMIZERS
-from sepgp.training.schedule import site_step
+from sepgp.training.schedule import ROWS_PER_POINT, site_step
 from sepgp.training.settings import Settings
 
 NUMBERS = 2**20
@@ -114,7 +114,8 @@ class Engine:
                 xi=state.last_xi, last_xi=state.last_xi, optimizer=fresh, rate=state.rate / 2
             ), info
         fraction = min(1.0, total.weight / (n if n_own is None else n_own))
-        rho = site_step(self.site_step, state.iteration, fraction)
+        informed = len(batch.y) / (ROWS_PER_POINT * state.sites.b.shape[-1])
+        rho = site_step(self.site_step, state.iteration, fraction, informed)
         return following._replace(sites=self.method.update(state.sites, prepared, total, rho)), info
 
     def _cut(self, state: TrainingState, batch: Batch) -> list[tuple[Batch, int]]:

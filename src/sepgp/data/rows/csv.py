@@ -109,7 +109,8 @@ class CSVRows(LineRows):
         try:
             return pa_csv.read_csv(pa.BufferReader(content), read, parse, convert)
         except pa.ArrowInvalid as error:
-            raise _other_width(piece, error) or error from error
+            said = _other_width(piece, error) or _other_value(piece, self._headers, error)
+            raise said or error from error
 
 
 def _delimiter(header: str) -> str:
@@ -152,6 +153,23 @@ def _other_width(piece: Piece, error: pa.ArrowInvalid) -> InvalidData | None:
         f"{piece.path} has {got} value{'s' * (got != '1')}{where} ({brief(line)!r}), where its "
         f"header has {expected} columns; correct the line, or remove it if it is a title or a "
         "total."
+    )
+
+
+def _other_value(
+    piece: Piece, headers: Mapping[str, Sequence[str]], error: pa.ArrowInvalid
+) -> InvalidData | None:
+    """What to say of a value of another type than those at the beginning of the file."""
+    form = r"column #(\d+): (?:Row #(\d+): )?CSV conversion error to (\w+).*invalid value '(.*)'"
+    found = re.search(form, str(error))
+    if found is None:
+        return None
+    column, row, dtype, value = found.groups()
+    where = "" if row is None else f" in line {piece.lines_before() + int(row):,}"
+    return InvalidData(
+        f"{piece.path} has {brief(value)!r}{where} of column "
+        f"{headers[piece.path][int(column)]!r}, which begins with values of type {dtype}; correct "
+        "the value, or drop the row."
     )
 
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sepgp.data.checks import other_rows
 from sepgp.data.rows.base import BLOCK, Block, Rows, Wanted, cut_blocks
 from sepgp.data.rows.files import name_of, path_keys, reading, same_kinds
 from sepgp.data.rows.table import without_views
@@ -73,6 +74,8 @@ class ParquetRows(Rows):
         stored = [c for c in self._columns.all if c not in keys]
         how = {"buffer_size": READ_BUFFER, "pre_buffer": False}
         with reading(path), pq.ParquetFile(path, metadata=_footer(path), **how) as file:
+            if number >= file.num_row_groups or not {*stored} <= {*file.schema_arrow.names}:
+                raise other_rows(path)
             for batch in file.iter_batches(size, [number], stored, use_threads=False):
                 table = pa.Table.from_batches([batch])
                 for name, value in keys.items():

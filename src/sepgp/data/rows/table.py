@@ -64,6 +64,11 @@ def _is_pandas(data: Any) -> bool:
     return hasattr(data, "iloc")
 
 
+def selected(data: Any, names: Sequence[str]) -> Any:
+    """The columns of these names of a table in memory."""
+    return data.select(list(names)) if hasattr(data, "select") else data[list(names)]
+
+
 def arrow(data: Any, name: str = "X") -> pa.Table:
     """A table of pandas, polars or another library as one of Arrow."""
     names = data.column_names if hasattr(data, "column_names") else data.columns

@@ -1,0 +1,1 @@
+"""Thousands of random problems that are nasty on purpose: `make stress`."""
