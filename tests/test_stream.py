@@ -243,6 +243,7 @@ def test_blocks_of_any_kind_give_identical_parameters(monkeypatch) -> None:
 
 
 @EVERY_SOURCE
+@pytest.mark.filterwarnings("ignore:X has feature names")  # and arrays have none
 def test_streams_train_as_well_as_arrays(source) -> None:
     assert isinstance(prepare(source(), None, 0, None, 40)[0], StreamData)
 
