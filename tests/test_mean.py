@@ -239,6 +239,19 @@ def test_a_classifier_that_knows_nothing_changes_nothing(method, y) -> None:
     assert with_mean.log_evidence_ == pytest.approx(plain.log_evidence_, rel=1e-12)
 
 
+@pytest.mark.parametrize(
+    ("plenty", "learn_kernel", "start"),
+    [(10_000, True, 0.0), (100, True, 1.0), (10_000, False, 1.0)],
+)
+def test_the_factor_starts_at_1_with_many_rows_and_where_it_is_not_learned(
+    plenty, learn_kernel, start, monkeypatch
+) -> None:
+    monkeypatch.setattr(means, "PLENTY", plenty)
+    nothing = DummyClassifier(strategy="uniform")  # whose factor has no gradient
+    model = GPClassifier(mean=nothing, learn_kernel=learn_kernel, **QUICK).fit(X, Y)
+    assert model.model_.mean.factor == start
+
+
 # --- out of sample ----------------------------------------------------------------------------
 
 

@@ -180,8 +180,7 @@ class GPClassifier(Fitted):
         self.random_state = random_state
         self.warm_start = warm_start
         self.verbose = verbose
-        self.device = device
-        self.dtype = dtype
+        self.device, self.dtype = device, dtype
         self.callbacks = callbacks
         self.forgetting = forgetting
         self.checkpoint, self.checkpoint_every = checkpoint, checkpoint_every

@@ -54,14 +54,17 @@ def of_stream(settings: Settings, data: StreamData, seed: int) -> Halves:
 
 
 def begun(settings: Settings, mean: Mean | None, previous: Model | None) -> Mean | None:
-    """A prior mean with the factor to start from: what was learned before, or 0.
+    """A prior mean with the factor to start from: what was learned before, or 0 or 1.
 
-    It is 1 where it is not learned.
+    It is 0 where rows are in folds: of few rows scores are noisy, and a process that begins with
+    them may never find what it could explain by itself. It is 1 where it is not learned, and where
+    rows are in halves, so that there are two classifiers: many rows, or little time.
     """
-    if mean is None or not settings.learn_kernel:
-        return mean
     before = None if previous is None else previous.mean
-    return replace(mean, factor=0.0 if before is None else before.factor)
+    if mean is None or before is not None:
+        return learned(mean, None if before is None else before.factor)
+    in_folds = len(mean.classifiers) == 1
+    return replace(mean, factor=0.0 if in_folds and settings.learn_kernel else 1.0)
 
 
 def learned(mean: Mean | None, factor: float | None) -> Mean | None:

@@ -27,8 +27,8 @@ They stay in the cache between the passes over them."""
 
 
 FACTOR_SHARE = 0.1
-"""Of the learning rate, for the factor of a prior mean. It starts at 0 and grows slowly: a process
-that has to begin with the faults of a classifier may never find what it could explain by itself."""
+"""Of the learning rate, for the factor of a prior mean: it grows slowly where it starts at 0, so
+that the process comes first."""
 
 
 class TrainingState(NamedTuple):
