@@ -26,9 +26,15 @@ test-all: test  ## The same, and then the tests that take long or start processe
 stress: $(READY)  ## Try 10,000 random problems that are nasty on purpose; up to half an hour
 	cd tests && ../$(BIN)/python -m stress
 
+# In a copy, since every mutation is written into a file of the source.
 mutate: $(READY_MUTATE)  ## Break the mathematics in every way, and see whether tests notice; hours
-	$(BIN)/mutmut run
-	$(BIN)/mutmut results
+	rm -rf build/mutate
+	mkdir -p build/mutate
+	cp -r src tests pyproject.toml build/mutate
+	cd build/mutate && export PATH="$(abspath $(BIN)):$$PATH" && \
+	cosmic-ray init tests/mutate.toml session.sqlite && \
+	cosmic-ray exec tests/mutate.toml session.sqlite && \
+	cr-report session.sqlite --surviving-only
 
 lint: $(READY)  ## Check style, formatting and the directions of imports
 	$(BIN)/ruff check
@@ -44,7 +50,7 @@ docs: $(READY_DOCS)  ## Build the documentation into site/; a warning is an erro
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --clean
 
 clean:  ## Remove the virtual environment and all caches
-	rm -rf $(VENV) build dist mutants site src/*.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) build dist site src/*.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find src tests examples -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The version is read from __init__.py, and the installed metadata must agree with it.

@@ -132,8 +132,8 @@ def _prior(model: GPClassifier) -> float:
 
 
 def _of_invariance(model: GPClassifier, found: Problem, seed: int) -> list[str]:
-    """One change by turns that must not matter: rows, labels, units, or nothing at all."""
-    which = ("same bits", "rows", "labels", "units")[seed % 4]
+    """One change by turns that must not matter, of rows, columns, labels or units, or none."""
+    which = ("same bits", "rows", "labels", "units", "columns")[seed % 5]
     expected = model.predict_proba(found.test)
     n, rng = len(found.y), np.random.default_rng(seed)
     if which == "same bits":
@@ -147,20 +147,47 @@ def _of_invariance(model: GPClassifier, found: Problem, seed: int) -> list[str]:
         return [] if np.array_equal(again, expected) else ["other names of labels, other bits"]
     if not small or not found.tame or found.kinds["form"] == "categories":
         return []
-    held = {"learn_kernel": False, "learn_inducing": False}
-    expected = fitted(found, **held).predict_proba(found.test)
+    held: dict[str, Any] = {"learn_kernel": False, "learn_inducing": False}
     if which == "rows":
         order = rng.permutation(n)
         weight = None if found.weight is None else found.weight[order]
-        other = GPClassifier(**found.settings | held)
-        other.fit(found.wrapped(found.features[order]), found.y[order], sample_weight=weight)
-        again = other.predict_proba(found.test)
+        again = _answers(found, held, found.features[order], found.y[order], weight)
+        return _apart(which, again, fitted(found, **held).predict_proba(found.test))
+    if not found.settings["standardize"] or found.kinds["form"] in ("float16", "float32"):
+        return []
+    d = found.features.shape[1]
+    unit, order = np.ones(d), np.arange(d)
+    if which == "units":
+        unit = 2.0 ** rng.integers(-20, 21, d)
     else:
-        if not found.settings["standardize"] or found.kinds["form"] in ("float16", "float32"):
-            return []
-        unit = 2.0 ** rng.integers(-20, 21, found.features.shape[1])
-        other = GPClassifier(**found.settings | held)
-        other.fit(found.wrapped(found.features[:n] * unit), found.y, sample_weight=found.weight)
-        again = other.predict_proba(found.wrapped(found.features[n:] * unit))
-    apart = float(np.abs(again - expected).max())
+        order = rng.permutation(d)
+    # Where points start depends on the order of the columns.
+    points = found.features[: min(n, found.settings["n_inducing"])]
+    one = _answers(found, held | {"inducing": points}, found.features)
+    changed = (points * unit)[:, order], (found.features * unit)[:, order]
+    other = _answers(found, held | {"inducing": changed[0]}, changed[1])
+    return _apart(which, other, one)
+
+
+def _answers(
+    found: Problem,
+    changes: dict[str, Any],
+    features: NDArray[Any],
+    y: Any = None,
+    weight: NDArray[Any] | None = None,
+) -> NDArray[Any]:
+    """Probabilities of the rows at the end, of a model of the first n rows of features.
+
+    With labels of its own, `features` has those n rows alone.
+    """
+    model, n = GPClassifier(**found.settings | changes), len(found.y)
+    if y is not None:
+        model.fit(found.wrapped(features), y, sample_weight=weight)
+        return np.asarray(model.predict_proba(found.test))
+    model.fit(found.wrapped(features[:n]), found.y, sample_weight=found.weight)
+    return np.asarray(model.predict_proba(found.wrapped(features[n:])))
+
+
+def _apart(which: str, one: NDArray[Any], other: NDArray[Any]) -> list[str]:
+    apart = float(np.abs(one - other).max())
     return [f"{which} changed probabilities by {apart:.2g}"] if apart > CLOSE else []
