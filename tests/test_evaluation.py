@@ -1,9 +1,12 @@
 """Metrics, confusions and uncertainty of more than two classes, against other ways to them."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
+from quick import blobs, quick
 from scipy.special import ndtr
 from scipy.stats import norm
 from sklearn import metrics as reference
@@ -11,6 +14,7 @@ from sklearn import metrics as reference
 from sepgp.evaluation import many_classes
 from sepgp.evaluation.confusion import Confusion
 from sepgp.evaluation.metrics import metrics
+from sepgp.evaluation.relevance import relevance
 from sepgp.evaluation.tally import Tally
 from sepgp.evaluation.two_classes import (
     BINS,
@@ -233,3 +237,12 @@ def test_uncertainty_does_not_depend_on_what_other_rows_there_are():
     p = class_probabilities(torch.as_tensor(mean / np.sqrt(1 + 2 * variance))).numpy()
     whole, half = uncertainty(mean, variance, p), uncertainty(mean[20:], variance[20:], p[20:])
     assert_allclose(whole.ignorance[20:], half.ignorance, rtol=1e-6, atol=1e-9)
+
+
+def test_relevance_of_a_function_of_any_size_is_a_share() -> None:
+    model = quick().fit(*blobs()).model_
+    shares = relevance(model)
+    for factor in (1e300, 1e-200):
+        folded = model.predictor._replace(beta=factor * model.predictor.beta)
+        scaled = relevance(dataclasses.replace(model, predictor=folded))
+        assert scaled == pytest.approx(shares, rel=1e-6)

@@ -378,6 +378,7 @@ def test_a_checkpoint_with_another_header(half, data) -> None:
     assert_goes_on_or_is_refused(path, setting)
 
 
+@pytest.mark.filterwarnings("ignore:.*steps were rejected")
 @fuzz(50)
 @given(data=st.data())
 def test_a_checkpoint_with_other_tensors(half, data) -> None:

@@ -94,13 +94,15 @@ class Schema:
 
     def _named(self, X: Any) -> Any:
         """The columns of a table of plain numbers, found by their names as in one with text."""
+        if isinstance(X, pa.Table) and self.names is None:  # a block of a source
+            return np.asarray(X)
         found = names_of(X)
         if found is None or self.names is None:
             if found is not None:
                 _warn(f"X has feature names, but {OWNER} was fitted without feature names")
             elif self.names is not None:
                 _warn(f"X does not have valid feature names, but {OWNER} was fitted with them")
-            return np.asarray(X) if isinstance(X, pa.Table) else X
+            return X
         for name in self.names:
             if name not in found:
                 raise lacking(name)

@@ -28,6 +28,7 @@ def relevance(model: Model) -> dict[str, float]:
     beta, kernel = model.predictor.beta.cpu(), copy.deepcopy(model.kernel).cpu()
     if beta.ndim == 2:  # of C classes: what moves all of them together changes nothing
         beta = beta - beta.mean(0)
+    beta = beta / max(float(beta.abs().max()), 1e-300)  # shares have no unit, and squares a limit
     exchanges = max(1, min(EXCHANGES, len(Z) - 1, ROWS // (len(Z) * len(names))))
     effects = []
 
