@@ -142,13 +142,17 @@ def gram(V: Tensor, weight: Tensor) -> Tensor:
 
 
 def congruent(T: Tensor, Lambda: Tensor) -> Tensor:
-    """TᵀΛT for symmetric Λ, shape (m, m) or (C, m, m). Cost 4m³.
-
-    Products of many matrices with one are taken as a single large product.
-    """
+    """TᵀΛT for symmetric Λ, shape (m, m) or (C, m, m). Cost 4m³."""
     if Lambda.ndim == 2:
         return T.T @ (Lambda @ T)
-    return (Lambda @ T).mT.contiguous() @ T
+    return torch.stack([congruent(T, one) for one in Lambda])
+
+
+def variances(V: Tensor, covV: Tensor) -> Tensor:
+    """diag(VᵀΣV) for V, shape (m, b), and ΣV, shape (m, b) or (C, m, b). Cost O(m) per row."""
+    if covV.ndim == 2:
+        return (V * covV).sum(0)
+    return torch.stack([variances(V, one) for one in covV])
 
 
 def times(A: Tensor, x: Tensor) -> Tensor:
