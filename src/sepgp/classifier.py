@@ -103,6 +103,8 @@ class GPClassifier(Fitted):
         for each class, or for each interval of a column between these numbers.
     power : float
         The share of a factor that cavities lack: 1 for EP and SEP, 0 for variational inference.
+    shared_kernel : bool
+        With more than two classes, whether their latent functions have one kernel, or each its own.
 
     Attributes
     ----------
@@ -151,6 +153,7 @@ class GPClassifier(Fitted):
         checkpoint_every: float = 60.0,
         n_factors: int | str | Mapping[str, Sequence[float]] = 1,
         power: float = 1.0,
+        shared_kernel: bool = True,
     ) -> None:
         self.method = method
         self.n_inducing = n_inducing
@@ -179,6 +182,7 @@ class GPClassifier(Fitted):
         self.forgetting = forgetting
         self.checkpoint, self.checkpoint_every = checkpoint, checkpoint_every
         self.n_factors, self.power = n_factors, power
+        self.shared_kernel = shared_kernel
 
     def fit(
         self,

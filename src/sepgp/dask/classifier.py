@@ -87,6 +87,7 @@ class DaskGPClassifier(GPClassifier):
         checkpoint_every: float = 60.0,
         n_factors: int | str | Mapping[str, Sequence[float]] = 1,
         power: float = 1.0,
+        shared_kernel: bool = True,
         client: distributed.Client | None = None,
         n_parts: int | None = None,
         local_steps: int = LOCAL_STEPS,

@@ -3,7 +3,9 @@
 import copy
 
 import torch
+from torch import Tensor
 
+from sepgp.gp.fitc import means
 from sepgp.model import Model
 
 EXCHANGES = 10
@@ -24,18 +26,22 @@ def relevance(model: Model) -> dict[str, float]:
     Z = model.Z.cpu()
     names, _, sizes = zip(*model.schema.columns, strict=True)
     beta, kernel = model.predictor.beta.cpu(), copy.deepcopy(model.kernel).cpu()
-    if beta.ndim == 2:  # of C classes: what moves all of them together changes nothing
-        beta = beta - beta.mean(0)
+
+    def function(points: Tensor) -> Tensor:
+        f = means(beta, kernel(Z, points))
+        # Of C classes: what moves all of them together changes nothing.
+        return f if f.ndim == 1 else f - f.mean(0)
+
     exchanges = max(1, min(EXCHANGES, len(Z) - 1, ROWS // (len(Z) * len(names))))
     effects = []
     with torch.no_grad():
-        f = beta @ kernel(Z, Z.clone())
+        f = function(Z.clone())
         for features in torch.split(torch.arange(Z.shape[1]), list(sizes)):
             effect = 0.0
             for k in range(1, exchanges + 1):
                 exchanged = Z.clone()
                 exchanged[:, features] = Z.roll(k, 0)[:, features]
-                effect += float(((f - beta @ kernel(Z, exchanged)) ** 2).mean())
+                effect += float(((f - function(exchanged)) ** 2).mean())
             effects.append(effect)
     total = sum(effects)
     return {n: e / total for n, e in zip(names, effects, strict=True)} if total > 0 else {}

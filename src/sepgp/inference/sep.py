@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from sepgp.gp.fitc import FITC, Posterior, Rows, adjoint_moments, times, variances
+from sepgp.gp.fitc import FITC, Posterior, Rows, adjoint_moments, means, times, variances
 from sepgp.gp.natural import Natural
 from sepgp.inference.evidence import Factors, Prepared, Sums, row_sums
 
@@ -47,13 +47,13 @@ def sums(prepared: Prepared, rows: Rows, factors: Factors) -> Sums:
     mean, cov = prepared.cavity.mean.to(V.dtype), prepared.cavity.cov.to(V.dtype)
     covV = cov @ V
     # 2.2  Find φ̃_i = proj(φ_i).
-    tilted = factors.likelihood.moments(factors.targets, mean @ V, variances(V, covV), rows.s)
+    tilted = factors.likelihood.moments(factors.targets, means(mean, V), variances(V, covV), rows.s)
     # 2.3  Accumulate the φ̃_i into the new global factor, which line 1 has made uniform.
     #      The rounding of this sum, times n, has to stay below the prior's precision.
     wide = V.dtype if prepared.n < HUGE else torch.float64
     rows_, nu, mu = rows._replace(W=rows.W.to(wide)), tilted.nu.to(wide), tilted.mu.to(wide)
     new = prepared.fitc.site_sum(rows_, weight * nu, weight * mu)
-    B = adjoint_moments(mean, covV, weight * tilted.alpha, weight * tilted.gamma)
+    B = adjoint_moments(mean, covV, weight * tilted.alpha, weight * tilted.gamma, V.shape)
     return row_sums(prepared, rows, weight, tilted, new, B)
 
 

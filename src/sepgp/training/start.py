@@ -15,7 +15,7 @@ from sepgp.data.scaling import Floats, Scaling, identity
 from sepgp.data.schema import Schema
 from sepgp.errors import InvalidParameter
 from sepgp.gp.inducing import start_points
-from sepgp.gp.kernels import Kernel, named
+from sepgp.gp.kernels import Kernel, PerClass, named
 from sepgp.inference.method import State
 from sepgp.likelihoods import Likelihood, for_classes
 from sepgp.model import Model
@@ -87,6 +87,8 @@ def from_rows(
         if isinstance(settings.kernel, Kernel)
         else named(settings.kernel, d, len(data.classes))
     )
+    if not settings.shared_kernel and len(data.classes) > 2:
+        kernel = PerClass(*[kernel] * len(data.classes))
     placed = aligned(torch.as_tensor(Z, device=settings.device))
     kernel.start(placed)
     kernel = kernel.to(settings.device)
