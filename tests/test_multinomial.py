@@ -13,6 +13,7 @@ from helpers import (
     assert_close_to_scale,
     assert_same,
     gaussian,
+    hyperparameters,
     kernel_matrices,
     latent,
     log_g,
@@ -28,11 +29,13 @@ from sklearn.datasets import load_iris
 
 import sepgp
 from sepgp import GPClassifier
-from sepgp.errors import InvalidData
+from sepgp.errors import InvalidData, InvalidParameter
 from sepgp.gp.direct import direct
+from sepgp.gp.kernels import RBF, Matern32, PerClass
 from sepgp.gp.whitened import whitened
 from sepgp.likelihoods import Multinomial
 from sepgp.likelihoods.multinomial import NOISE, _probabilities
+from sepgp.report.posterior import unlearned
 
 EVERY_METHOD = pytest.mark.parametrize("method", METHODS)
 
@@ -223,20 +226,48 @@ def test_direct_and_whitened_coordinates_give_the_same_step(method: str) -> None
     assert_same(*steps)
 
 
-def dense_rows(p: Problem, matrices, mean: torch.Tensor, cov: torch.Tensor) -> torch.Tensor:
-    """log Z_i of every row under a cavity over u for each class, mean (C, m), cov (C, m, m)."""
-    A = torch.linalg.inv(matrices.Kmm) @ matrices.Kmb
-    s = matrices.kdiag - (matrices.Kmb * A).sum(0)
-    var = torch.einsum("mi,cmk,ki->ci", A, cov, A)
-    return p.likelihood.moments(p.y, mean @ A, var, s).log_Z
+def own_kernels(Z: torch.Tensor):
+    """A kernel for each of three classes, all different."""
+    return hyperparameters(PerClass(RBF(1.5, 2.0), RBF(1.1, 0.7), Matern32(2.0, 3.0)), Z)
 
 
 @pytest.mark.parametrize("method", ["sep", "adf"])
-def test_gradient_and_evidence_are_those_of_the_dense_formula(method: str) -> None:
+def test_direct_and_whitened_coordinates_give_the_same_step_with_a_kernel_each(method: str) -> None:
+    p = many_classes(20, 5)
+    steps = [run(method, own_kernels(p.Z), p, 3, basis=basis) for basis in (direct, whitened)]
+    assert_same(*steps)
+
+
+@pytest.mark.parametrize("basis", [direct, whitened])
+def test_equal_kernels_of_all_classes_are_one_kernel(basis) -> None:
+    """The gradients of the copies add up to that of the one."""
+    p = many_classes(20, 5)
+    one = run("sep", rbf(p.Z, 1.5), p, 3, basis=basis)
+    many = run("sep", hyperparameters(PerClass(*[RBF(1.5, 2.0)] * 3), p.Z), p, 3, basis=basis)
+    assert_close(many.state.Lambda, one.state.Lambda, rtol=1e-9, atol=1e-12)
+    assert_close(many.info.log_evidence, one.info.log_evidence, rtol=1e-12, atol=0)
+    n_points = p.Z.numel()
+    assert_close_to_scale(many.gradient[-n_points:], one.gradient[-n_points:], 1e-9)
+    kernels = many.gradient[:-n_points].reshape(3, -1).sum(0)
+    assert_close_to_scale(kernels, one.gradient[:-n_points], 1e-9)
+
+
+def dense_rows(p: Problem, matrices, mean: torch.Tensor, cov: torch.Tensor) -> torch.Tensor:
+    """log Z_i of every row under a cavity over u for each class, mean (C, m), cov (C, m, m)."""
+    A = torch.linalg.inv(matrices.Kmm) @ matrices.Kmb
+    s = matrices.kdiag - (matrices.Kmb * A).sum(-2)
+    A = A.expand(len(mean), *A.shape[-2:])
+    var = torch.einsum("cmi,cmk,cki->ci", A, cov, A)
+    return p.likelihood.moments(p.y, torch.einsum("cm,cmi->ci", mean, A), var, s).log_Z
+
+
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("method", ["sep", "adf"])
+def test_gradient_and_evidence_are_those_of_the_dense_formula(method: str, shared: bool) -> None:
     """Equation (2), C = 3: sites and cavities over u stay, the prior, υ_i and s_i move with ξ."""
     p = many_classes(12, 3, d=4)
     p = p._replace(weight=0.5 * (1 + torch.arange(12) % 4).double())
-    hyper, n = rbf(p.Z, 1.5), float(p.weight.sum())
+    hyper, n = rbf(p.Z, 1.5) if shared else own_kernels(p.Z), float(p.weight.sum())
     state = run(method, hyper, p, 3).state
     share = 1 / n if method == "sep" else 0.0
     prior = torch.linalg.inv(kernel_matrices(hyper, hyper.start, p.X).Kmm)
@@ -245,7 +276,8 @@ def test_gradient_and_evidence_are_those_of_the_dense_formula(method: str) -> No
     def surrogate(xi: torch.Tensor) -> torch.Tensor:
         matrices = kernel_matrices(hyper, xi, p.X)
         prior_ = torch.linalg.inv(matrices.Kmm)
-        norm = log_g(prior_ + state.Lambda, state.b) - log_g(prior_, torch.zeros_like(state.b[0]))
+        empty = torch.zeros_like(state.b)
+        norm = log_g(prior_ + state.Lambda, state.b) - log_g(prior_ + 0 * state.Lambda, empty)
         return norm.sum() + (p.weight * dense_rows(p, matrices, *cavity)).sum()
 
     h = 1e-3
@@ -264,6 +296,35 @@ def test_gradient_and_evidence_are_those_of_the_dense_formula(method: str) -> No
     removal = log_g(prior + (1 - share) * state.Lambda, (1 - share) * state.b)
     removal = n * (removal - log_g(prior + state.Lambda, state.b)).sum()
     assert_close(outcome.info.log_evidence, surrogate(hyper.start) + removal, rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_a_kernel_for_each_class_is_learned_and_kept_in_files(dtype: str, tmp_path) -> None:
+    """Each class depends on features of its own; minibatches, predictions, files and the report."""
+    X = np.random.default_rng(0).normal(size=(600, 3))
+    y = np.where(X[:, 0] > 0.8, 2, (X[:, 1] * X[:, 2] > 0).astype(int))
+    model = quick(shared_kernel=False, kernel="rbf", batch_size=200, max_iter=40, dtype=dtype)
+    model.fit(X, y)
+    kernels = [part.lengthscale for part in model.kernel_.parts]
+    assert len(kernels) == 3
+    assert not torch.equal(kernels[0], kernels[2])
+    p = model.predict_proba(X)
+    assert p.shape == (600, 3)
+    assert (p.argmax(1) == y).mean() > 0.8
+    model.save(tmp_path / "m.sepgp")
+    assert_array_equal(sepgp.load(tmp_path / "m.sepgp").predict_proba(X), p)
+    assert_allclose(sum(model.feature_importances_), 1)
+    assert unlearned(model.model_, X[:5]).shape == (5,)
+
+
+def test_a_kernel_for_each_class_is_nothing_new_for_two_classes_and_refused_for_ep() -> None:
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    y = (X[:, 0] > 0).astype(int)
+    one, other = (quick(shared_kernel=shared).fit(X, y) for shared in (True, False))
+    assert_array_equal(one.predict_proba(X), other.predict_proba(X))
+    with pytest.raises(InvalidParameter) as caught:
+        quick(shared_kernel=False, method="ep").fit(X, y)
+    assert_one_sentence(str(caught.value))
 
 
 @pytest.mark.slow

@@ -68,6 +68,12 @@ def test_probabilities_are_those_of_the_library(kernel, n_classes, tmp_path) -> 
     assert_same(model, {"X": far(X)}, far(X), tmp_path / "m.onnx")
 
 
+def test_a_kernel_for_each_class(tmp_path) -> None:
+    X, y = rows(300, 5, 3)
+    model = GPClassifier(shared_kernel=False, **FEW).fit(X, y)
+    assert_same(model, {"X": far(X)}, far(X), tmp_path / "m.onnx")
+
+
 def test_no_rows_give_no_rows(tmp_path) -> None:
     X, y = rows(100, 4, 3)
     GPClassifier(**FEW).fit(X, y).to_onnx(tmp_path / "m.onnx")

@@ -109,6 +109,8 @@ class GPClassifier(Fitted):
         A classifier of scikit-learn's kind, with predict_proba, that gives the prior mean of f; the
         process learns what it has missed. "trees" is HistGradientBoostingClassifier(). A copy of
         it is fitted in `fit`, and rows of training are scored by cross-fitting.
+    shared_kernel : bool
+        With more than two classes, whether their latent functions have one kernel, or each its own.
 
     Attributes
     ----------
@@ -158,6 +160,7 @@ class GPClassifier(Fitted):
         n_factors: int | str | Mapping[str, Sequence[float]] = 1,
         power: float = 1.0,
         mean: Any = None,
+        shared_kernel: bool = True,
     ) -> None:
         self.method = method
         self.n_inducing = n_inducing
@@ -185,6 +188,7 @@ class GPClassifier(Fitted):
         self.forgetting = forgetting
         self.checkpoint, self.checkpoint_every = checkpoint, checkpoint_every
         self.n_factors, self.power, self.mean = n_factors, power, mean
+        self.shared_kernel = shared_kernel
 
     def fit(
         self,

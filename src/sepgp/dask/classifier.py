@@ -88,6 +88,7 @@ class DaskGPClassifier(GPClassifier):
         n_factors: int | str | Mapping[str, Sequence[float]] = 1,
         power: float = 1.0,
         mean: Any = None,
+        shared_kernel: bool = True,
         client: distributed.Client | None = None,
         n_parts: int | None = None,
         local_steps: int = LOCAL_STEPS,

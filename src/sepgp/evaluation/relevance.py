@@ -5,6 +5,7 @@ import copy
 import torch
 from torch import Tensor
 
+from sepgp.gp.fitc import means
 from sepgp.model import Model
 
 EXCHANGES = 10
@@ -26,28 +27,26 @@ def relevance(model: Model) -> dict[str, float]:
     points = torch.from_numpy(scaling.lift(Z.numpy()))
     names, _, sizes = zip(*model.schema.columns, strict=True)
     beta, kernel = model.predictor.beta.cpu(), copy.deepcopy(model.kernel).cpu()
-    if beta.ndim == 2:  # of C classes: what moves all of them together changes nothing
-        beta = beta - beta.mean(0)
-    beta = beta / max(float(beta.abs().max()), 1e-300)  # shares have no unit, and squares a limit
     exchanges = max(1, min(EXCHANGES, len(Z) - 1, ROWS // (len(Z) * len(names))))
     effects = []
 
-    def mean(points: Tensor) -> Tensor:
-        """Of f at points that are standardised, shape (m, d): shape (m,), or (C, m)."""
-        of_g: Tensor = beta @ kernel(Z, torch.from_numpy(scaling.project(points.numpy())))
-        if model.mean is None:
-            return of_g
-        offset = model.mean.offset(scaling.unstandardize(points.numpy())).T
-        return of_g + torch.as_tensor(offset)
+    def function(points: Tensor) -> Tensor:
+        """f at points that are standardised, shape (m, d): shape (m,), or (C, m)."""
+        f = means(beta, kernel(Z, torch.from_numpy(scaling.project(points.numpy()))))
+        if model.mean is not None:
+            f = f + torch.as_tensor(model.mean.offset(scaling.unstandardize(points.numpy())).T)
+        # Of C classes: what moves all of them together changes nothing.
+        return f if f.ndim == 1 else f - f.mean(0)
 
     with torch.no_grad():
-        f = mean(points.clone())
+        f = function(points.clone())
+        unit = max(float(f.abs().max()), 1e-300)  # shares have none, and squares have a limit
         for features in torch.split(torch.arange(points.shape[1]), list(sizes)):
             effect = 0.0
             for k in range(1, exchanges + 1):
                 exchanged = points.clone()
                 exchanged[:, features] = points.roll(k, 0)[:, features]
-                effect += float(((f - mean(exchanged)) ** 2).mean())
+                effect += float((((f - function(exchanged)) / unit) ** 2).mean())
             effects.append(effect)
     total = sum(effects)
     return {n: e / total for n, e in zip(names, effects, strict=True)} if total > 0 else {}

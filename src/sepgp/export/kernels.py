@@ -66,7 +66,9 @@ def covariance(graph: Graph, kernel: Kernel, X: Value, Z: Tensor) -> Value:
 
 
 def diagonal(graph: Graph, kernel: Kernel, X: Value) -> Value:
-    """k(x, x) for rows X, shape (n, d): shape (n, 1)."""
+    """k(x, x) for rows X, shape (n, d): shape (n, 1), or (n, C) for a kernel each."""
+    if isinstance(kernel, kernels.PerClass):
+        return graph.apply("Concat", *(diagonal(graph, k, X) for k in kernel.parts), axis=1)  # type: ignore[arg-type]
     if isinstance(kernel, kernels.Sum | kernels.Product):
         return _joined(kernel, [diagonal(graph, part, X) for part in _parts(kernel)])
     if isinstance(kernel, kernels.Warped):

@@ -7,11 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sepgp import __version__
+from sepgp.data.scaling import Floats
 from sepgp.errors import InvalidData, InvalidParameter
 from sepgp.export import columns, kernels, likelihoods
 from sepgp.export.graph import Graph, Value, library
 from sepgp.files import atomic
-from sepgp.gp.predictor import Predictor
+from sepgp.gp.kernels import PerClass
 from sepgp.model import Model
 
 OUTPUTS = "label", "probabilities", "mean", "variance"
@@ -52,8 +53,7 @@ def graph_of(model: Model) -> Graph:
             "rename it before training."
         )
     X = columns.scaled(graph, model.scaling, given)
-    K = kernels.covariance(graph, model.kernel, X, model.Z)
-    mean, explained = _folded(graph, K, model.predictor)
+    mean, explained = _folded(graph, model, X)
     difference = kernels.diagonal(graph, model.kernel, X) - explained
     variance = graph.apply("Max", difference, 0.0)
     many = len(model.classes) > 2
@@ -69,15 +69,28 @@ def graph_of(model: Model) -> Graph:
     return graph
 
 
-def _folded(graph: Graph, K: Value, folded: Predictor) -> tuple[Value, Value]:
-    """kᵀβ and ‖F k‖² for K of shape (n, m): each (n, 1), or (n, C)."""
-    beta, F = (part.cpu().double().numpy() for part in folded)
+def _folded(graph: Graph, model: Model, X: Value) -> tuple[Value, Value]:
+    """kᵀβ and ‖F k‖² for rows X, shape (n, d): each (n, 1), or (n, C)."""
+    beta, F = (part.cpu().double().numpy() for part in model.predictor)
+    if isinstance(model.kernel, PerClass):
+        each = [
+            _of_one(graph, kernels.covariance(graph, kernel, X, model.Z), *own)  # type: ignore[arg-type]
+            for kernel, *own in zip(model.kernel.parts, beta, F, strict=True)
+        ]
+        mean, explained = zip(*each, strict=True)
+        return graph.apply("Concat", *mean, axis=1), graph.apply("Concat", *explained, axis=1)
+    K = kernels.covariance(graph, model.kernel, X, model.Z)
     if beta.ndim == 1:
-        products = K @ F.T
-        return K @ beta[:, None], graph.reduce("ReduceSum", products * products, 1)
+        return _of_one(graph, K, beta, F)
     products = K @ F.transpose(0, 2, 1)  # shape (C, n, m)
     squares = graph.reduce("ReduceSum", products * products, 2, keep=False)
     return K @ beta.T, graph.apply("Transpose", squares, perm=[1, 0])
+
+
+def _of_one(graph: Graph, K: Value, beta: Floats, F: Floats) -> tuple[Value, Value]:
+    """kᵀβ and ‖F k‖² of one latent function for K of shape (n, m): each (n, 1)."""
+    products = K @ F.T
+    return K @ beta[:, None], graph.reduce("ReduceSum", products * products, 1)
 
 
 def _code(graph: Graph, p: Value) -> Value:

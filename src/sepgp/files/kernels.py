@@ -18,7 +18,7 @@ LARGEST_LOG = 300.0
 def structure_of(kernel: Kernel) -> dict[str, Any]:
     """What a kernel is made of, without its parameters."""
     name = type(kernel).__name__
-    if isinstance(kernel, kernels.Sum | kernels.Product):
+    if isinstance(kernel, kernels.Sum | kernels.Product | kernels.PerClass):
         return {"kind": name, "parts": [structure_of(part) for part in kernel.parts]}  # type: ignore[arg-type]
     if type(kernel) is kernels.Warped:
         return {"kind": name, "hidden": kernel.hidden, "kernel": structure_of(kernel.kernel)}
@@ -62,7 +62,7 @@ LEAVES = ("RBF", "Matern12", "Matern32", "Matern52", "Linear", "Constant", "Whit
 def kernel_of(structure: Mapping[str, Any], prefix: str, tensors: Mapping[str, Tensor]) -> Kernel:
     """The kernel that `structure_of` and `parameters_of` describe."""
     name = structure["kind"]
-    if name in ("Sum", "Product"):
+    if name in ("Sum", "Product", "PerClass"):
         parts = [
             kernel_of(part, f"{prefix}.parts.{i}", tensors)
             for i, part in enumerate(structure["parts"])

@@ -22,18 +22,19 @@ class Cholesky(NamedTuple):
 
 
 def safe_cholesky(K: Tensor, jitter: float = JITTER) -> Cholesky:
-    """Factorise K, shape (m, m), with the least jitter that works. Cost O(m³).
+    """Factorise K, shape (m, m) or (C, m, m), with the least jitter that works. Cost O(m³).
 
     The jitter is relative to the mean of the diagonal and grows tenfold until the
-    factorisation succeeds or `MAX_JITTER` is passed. A failure is a value, not an
-    exception: the caller sees `ok=False`, and a factor of NaN.
+    factorisation succeeds or `MAX_JITTER` is passed. Several matrices have the same jitter, each
+    relative to its own diagonal. A failure is a value, not an exception: the caller sees
+    `ok=False`, and a factor of NaN.
     """
-    mean_diagonal = K.diagonal().mean()
+    mean_diagonal = K.diagonal(dim1=-2, dim2=-1).mean(-1, keepdim=True)
     while True:
         jittered = K.clone()
-        jittered.diagonal().add_(jitter * mean_diagonal)
+        jittered.diagonal(dim1=-2, dim2=-1).add_(jitter * mean_diagonal)
         L, info = torch.linalg.cholesky_ex(jittered)
-        ok = int(info) == 0 and bool(torch.isfinite(L[-1, -1]))
+        ok = not bool(info.any()) and bool(torch.isfinite(L[..., -1, -1]).all())
         if ok:
             return Cholesky(L, jittered, jitter, True)
         if jitter >= MAX_JITTER:

@@ -19,7 +19,7 @@ from sepgp.gp.fitc import (
     congruent,
     coordinate_sum,
     gaussian,
-    n_latent,
+    n_sharing,
     second_moment,
     times,
 )
@@ -35,16 +35,16 @@ class Direct(FITC):
     """See `FITC` for what the methods mean. T = K, P = K, D = I."""
 
     K: Tensor
-    """Kmm with its jitter, shape (m, m)."""
+    """Kmm with its jitter, shape (m, m), or (C, m, m) for a kernel each."""
     K_inverse: Tensor
-    """Shape (m, m)."""
+    """In the shape of K."""
     half_log_det: Tensor
-    """½ log|K|, shape ()."""
+    """½ log|K|, shape (); of all kernels together."""
 
     def rows(self, Kmb: Tensor, kdiag: Tensor, pull: Callable[..., Tensor]) -> Rows:
         """V = Kmb, W = K⁻¹Kmb. Cost 2m² per row."""
         A = self.K_inverse @ Kmb
-        return Rows(Kmb, A, (kdiag - (Kmb * A).sum(0)).clamp_min_(0), pull)
+        return Rows(Kmb, A, (kdiag - (Kmb * A).sum(-2)).clamp_min_(0), pull)
 
     def to_coordinates(self, sites: Natural) -> Natural:
         """KΛK, Kb. Cost 4m³."""
@@ -65,7 +65,8 @@ class Direct(FITC):
     def posterior(self, sites: Natural, share: float = 1.0) -> Posterior:
         """N(R⁻¹Kb, R⁻¹) with R = K + share·KΛK. Cost m³."""
         precision = torch.add(self.K, sites.Lambda, alpha=share)
-        return gaussian(precision, share * sites.b, self.half_log_det, WORST_CONDITION)
+        log_prior = n_sharing(sites.b, self.K) * self.half_log_det
+        return gaussian(precision, share * sites.b, log_prior, WORST_CONDITION)
 
     def shrunk(self, q: Posterior) -> Tensor:
         """R⁻¹Kβ."""
@@ -73,8 +74,9 @@ class Direct(FITC):
 
     def adjoint_Kmm(self, q: Posterior, cross: Tensor, scale: float) -> Tensor:
         """½(R⁻¹ + ββᵀ − K⁻¹) − scale sym[cross]."""
-        dKmm = second_moment(q).sub_(self.K_inverse, alpha=n_latent(q.mean))
-        return dKmm.sub_(cross, alpha=scale).sub_(cross.T, alpha=scale).mul_(0.5)
+        dKmm = second_moment(q, self.K.shape)
+        dKmm.sub_(self.K_inverse, alpha=n_sharing(q.mean, self.K))
+        return dKmm.sub_(cross, alpha=scale).sub_(cross.mT, alpha=scale).mul_(0.5)
 
     def adjoint_Kmb(self, adjoint: Tensor) -> Tensor:
         """As it is."""
@@ -82,6 +84,7 @@ class Direct(FITC):
 
 
 def direct(Kmm: Tensor, jitter: float = JITTER) -> Direct:
-    """The prior of inducing points with covariance Kmm, shape (m, m). Cost m³."""
+    """The prior of inducing points with covariance Kmm, shape (m, m) or (C, m, m). Cost m³."""
     L, K, jitter, ok = safe_cholesky(Kmm, jitter)
-    return Direct(jitter, ok, K, torch.cholesky_inverse(L), L.diagonal().log().sum())
+    log_diagonal = L.diagonal(dim1=-2, dim2=-1).log()
+    return Direct(jitter, ok, K, torch.cholesky_inverse(L), log_diagonal.sum())

@@ -10,7 +10,8 @@ is the prior's plus TᵀΛT. Two choices of T are of use:
 
 With C latent functions that share the kernel and the inducing points, sites and posteriors have a
 leading axis of length C, as have the numbers per row; K and the rows' V and W have none, so what
-does not depend on the class is done once.
+does not depend on the class is done once. With a kernel for each of them, K, V, W and s have that
+axis too.
 
 Sums over rows are taken in the directions W with D W = K⁻¹Kmb: W = K⁻¹Kmb and D = I in the direct
 form, W = V and D = L⁻ᵀ in the whitened one. Both give the same numbers; the methods do not know
@@ -34,14 +35,14 @@ class Rows(NamedTuple):
     """The conditional f_i | u ~ N(V_iᵀc + offset_i, s_i) of a batch of b rows."""
 
     V: Tensor
-    """Shape (m, b)."""
+    """Shape (m, b), or (C, m, b) where each latent function has its own kernel."""
     W: Tensor
-    """The directions that sums over rows are taken in, shape (m, b)."""
+    """The directions that sums over rows are taken in, in the shape of V."""
     s: Tensor
-    """Conditional variances k_ii − k_iᵀK⁻¹k_i, shape (b,)."""
+    """Conditional variances k_ii − k_iᵀK⁻¹k_i, shape (b,), or (C, b)."""
     pull: Callable[..., Tensor]
-    """From the adjoints of Kmb, shape (m, b), kdiag, shape (b,), and the offset, if there is one,
-    to those of ξ, shape (p,)."""
+    """From the adjoints of Kmb and kdiag, in the shapes of V and s, and of the offset, if there is
+    one, to those of ξ, shape (p,)."""
     offset: Tensor | None = None
     """The prior mean of f, shape (b,), or (C, b); None if it is 0."""
 
@@ -111,11 +112,13 @@ def adjoint_rows(B: Tensor, rows: Rows, gamma: Tensor) -> tuple[Tensor, Tensor]:
 
     Column i of B, shape (m, b), is T⁻¹(α_i μ\\i + 2γ_i Σ\\i υ_i); it is overwritten. gamma, shape
     (b,), is ∂ log Z_i/∂ variance. Returns (B − W diag γ)Wᵀ, the rows' part of dKmm, and
-    B − 2W diag γ, that of dKmb, both before D. With many latent functions B and γ are sums over
-    them. Over u, with A = K⁻¹Kmb: dKmb = K⁻¹TB − 2A diag γ,
-    dkdiag = γ and dKmm = ½K⁻¹(Σ + μμᵀ − K)K⁻¹ + sym[A diag(γ) Aᵀ − K⁻¹TB Aᵀ]. Cost 2m² per row.
+    B − 2W diag γ, that of dKmb, both before D. With many latent functions of one kernel B and γ are
+    sums over them; with a kernel each, all have a leading axis. Over u, with A = K⁻¹Kmb:
+    dKmb = K⁻¹TB − 2A diag γ, dkdiag = γ and
+    dKmm = ½K⁻¹(Σ + μμᵀ − K)K⁻¹ + sym[A diag(γ) Aᵀ − K⁻¹TB Aᵀ]. Cost 2m² per row.
     """
-    cross = B.addcmul_(rows.W, gamma, value=-1) @ rows.W.T
+    gamma = gamma.unsqueeze(-2)
+    cross = B.addcmul_(rows.W, gamma, value=-1) @ rows.W.mT
     return cross.double(), B.addcmul_(rows.W, gamma, value=-1)
 
 
@@ -128,8 +131,10 @@ def gram(V: Tensor, weight: Tensor) -> Tensor:
     """V diag(weight) Vᵀ for V of shape (m, b), weight of shape (b,) or (C, b). Cost 1.5m² per row.
 
     It is symmetric, so a part of it is copied from another. With many classes a product of one
-    large matrix with Vᵀ takes the place of many small ones.
+    large matrix with Vᵀ takes the place of many small ones; V may have their axis too.
     """
+    if V.ndim == 3:
+        return torch.stack([gram(*own) for own in zip(V, weight, strict=True)])
     m = len(V)
     result = V.new_empty(*weight.shape[:-1], m, m)
     if weight.ndim == 1:
@@ -145,13 +150,27 @@ def gram(V: Tensor, weight: Tensor) -> Tensor:
 
 
 def congruent(T: Tensor, Lambda: Tensor) -> Tensor:
-    """TᵀΛT for symmetric Λ, shape (m, m) or (C, m, m). Cost 4m³.
-
-    Products of many matrices with one are taken as a single large product.
-    """
+    """TᵀΛT for symmetric Λ, shape (m, m) or (C, m, m), as may be that of T. Cost 4m³."""
     if Lambda.ndim == 2:
         return T.T @ (Lambda @ T)
-    return (Lambda @ T).mT.contiguous() @ T
+    return torch.stack([congruent(*own) for own in zip(each(T, Lambda), Lambda, strict=True)])
+
+
+def variances(V: Tensor, covV: Tensor) -> Tensor:
+    """diag(VᵀΣV) for V and ΣV, each of shape (m, b) or (C, m, b). Cost O(m) per row."""
+    if covV.ndim == 2:
+        return (V * covV).sum(0)
+    return torch.stack([variances(*own) for own in zip(each(V, covV), covV, strict=True)])
+
+
+def means(mean: Tensor, V: Tensor) -> Tensor:
+    """Vᵀμ for μ, shape (m,) or (C, m), and V, shape (m, b) or (C, m, b). Cost O(m) per row."""
+    return mean @ V if V.ndim == 2 else (mean.unsqueeze(-2) @ V).squeeze(-2)
+
+
+def each(matrix: Tensor, like: Tensor) -> Tensor:
+    """A matrix as one for each of C latent functions, without a copy if they share it."""
+    return matrix.expand(len(like), *matrix.shape[-2:])
 
 
 def times(A: Tensor, x: Tensor) -> Tensor:
@@ -161,26 +180,34 @@ def times(A: Tensor, x: Tensor) -> Tensor:
     return x @ A.mT if A.ndim == 2 else (A @ x.unsqueeze(-1)).squeeze(-1)
 
 
-def second_moment(q: Posterior) -> Tensor:
-    """E[ccᵀ], summed over latent functions, shape (m, m)."""
+def second_moment(q: Posterior, shape: torch.Size) -> Tensor:
+    """E[ccᵀ] in the shape of K, (m, m) or (C, m, m): latent functions that share it are summed."""
     if q.mean.ndim == 1:
         return torch.addr(q.cov, q.mean, q.mean)
+    if len(shape) == 3:
+        return torch.baddbmm(q.cov, q.mean.unsqueeze(-1), q.mean.unsqueeze(-2))
     return torch.addmm(q.cov.sum(0), q.mean.T, q.mean)
 
 
-def n_latent(mean: Tensor) -> int:
-    """How many latent functions there are, by their means, shape (m,) or (C, m)."""
-    return mean.numel() // mean.shape[-1]
+def n_sharing(mean: Tensor, K: Tensor) -> int:
+    """How many latent functions have the same kernel, by means, shape (m,) or (C, m), and Kmm."""
+    return 1 if K.ndim == 3 else mean.numel() // mean.shape[-1]
 
 
-def adjoint_moments(mean: Tensor, covV: Tensor, alpha: Tensor, gamma: Tensor) -> Tensor:
-    """The B of `adjoint_rows`: Σ_c μ_c α_cᵀ + 2 Σ_c V diag γ_c, shape (m, b).
+def adjoint_moments(
+    mean: Tensor, covV: Tensor, alpha: Tensor, gamma: Tensor, shape: torch.Size
+) -> Tensor:
+    """The B of `adjoint_rows`: Σ_c μ_c α_cᵀ + 2 Σ_c V diag γ_c, in the shape of the rows' V.
 
-    covV, shape (m, b) or (C, m, b), is overwritten. Cost O(Cm) per row.
+    Latent functions with a kernel each are not summed. covV, shape (m, b) or (C, m, b), is
+    overwritten. Cost O(Cm) per row.
     """
     if mean.ndim == 1:
         return covV.mul_(2 * gamma).addr_(mean, alpha)
-    return covV.mul_(2 * gamma.unsqueeze(-2)).sum(0).addmm_(mean.T, alpha)
+    covV.mul_(2 * gamma.unsqueeze(-2))
+    if len(shape) == 3:
+        return covV.baddbmm_(mean.unsqueeze(-1), alpha.unsqueeze(-2))
+    return covV.sum(0).addmm_(mean.T, alpha)
 
 
 def gaussian(
@@ -188,8 +215,8 @@ def gaussian(
 ) -> Posterior:
     """The Gaussians with these precisions, shape (m, m) or (C, m, m), and natural means b. Cost m³.
 
-    `log_prior` is ½ log|prior precision|. A precision that is not positive definite, or has a
-    condition number that is seen to be above `worst`, gives NaN.
+    `log_prior` is ½ log|prior precision|, of all latent functions together. A precision that is not
+    positive definite, or has a condition number that is seen to be above `worst`, gives NaN.
     """
     factor, info = torch.linalg.cholesky_ex(precision)
     diagonal = factor.diagonal(dim1=-2, dim2=-1)
@@ -199,7 +226,7 @@ def gaussian(
     mean = times(cov, b)
     log_det = factor.diagonal(dim1=-2, dim2=-1).log().sum()
     log_norm = 0.5 * torch.dot(mean.reshape(-1), b.reshape(-1)) - log_det
-    return Posterior(mean, cov, log_norm + n_latent(mean) * log_prior)
+    return Posterior(mean, cov, log_norm + log_prior)
 
 
 def _worst_condition(diagonal: Tensor) -> float:

@@ -449,6 +449,19 @@ class Product(_Composite):
         return torch.stack([part.diag(X) for part in self.parts]).prod(0)  # type: ignore[operator]
 
 
+class PerClass(_Composite):
+    """A kernel for each of C latent functions: covariances of shape (C, a, b), variances (C, b)."""
+
+    def __repr__(self) -> str:
+        return "PerClass(" + ", ".join(repr(part) for part in self.parts) + ")"
+
+    def forward(self, A: Tensor, B: Tensor) -> Tensor:
+        return torch.stack([part(A, B) for part in self.parts])
+
+    def diag(self, X: Tensor) -> Tensor:
+        return torch.stack([part.diag(X) for part in self.parts])  # type: ignore[operator]
+
+
 class FeatureMap(Kernel):
     """k(φ(x), φ(x')) with any torch module φ, from (b, d) to (b, d'), learned with the kernel.
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from sepgp.gp.cholesky import JITTER
-from sepgp.gp.fitc import Posterior, times
+from sepgp.gp.fitc import Posterior, means, times
 from sepgp.gp.kernels import Kernel
 from sepgp.gp.natural import Natural
 from sepgp.gp.whitened import Whitened, whitened
@@ -27,7 +27,7 @@ def predictor(kernel: Kernel, Z: Tensor, sites: Natural, jitter: float = JITTER)
     eye = torch.eye(len(Z), dtype=q.cov.dtype, device=q.cov.device)
     eigenvalues, eigenvectors = torch.linalg.eigh(eye - q.cov)
     root = eigenvalues.clamp_min(0).sqrt().unsqueeze(-1) * eigenvectors.mT
-    return Predictor(times(fitc.L_inverse.T, q.mean), root @ fitc.L_inverse)
+    return Predictor(times(fitc.L_inverse.mT, q.mean), root @ fitc.L_inverse)
 
 
 def posterior(
@@ -44,4 +44,4 @@ def posterior(
 def predict(folded: Predictor, Kmb: Tensor, kdiag: Tensor) -> tuple[Tensor, Tensor]:
     """Mean and variance of f at b rows, each of shape (b,), or (C, b). Cost 2m² per row."""
     variance = kdiag - (folded.F @ Kmb).square_().sum(-2)
-    return folded.beta @ Kmb, variance.clamp_min_(0)
+    return means(folded.beta, Kmb), variance.clamp_min_(0)

@@ -19,7 +19,7 @@ from sepgp.gp.fitc import (
     congruent,
     coordinate_sum,
     gaussian,
-    n_latent,
+    n_sharing,
     second_moment,
     times,
 )
@@ -31,18 +31,18 @@ class Whitened(FITC):
     """See `FITC` for what the methods mean. T = L, P = I, D = L⁻ᵀ."""
 
     L: Tensor
-    """Lower Cholesky factor of Kmm with its jitter, shape (m, m)."""
+    """Lower Cholesky factor of Kmm with its jitter, shape (m, m); (C, m, m) for a kernel each."""
     L_inverse: Tensor
-    """Shape (m, m)."""
+    """In the shape of L."""
 
     def rows(self, Kmb: Tensor, kdiag: Tensor, pull: Callable[..., Tensor]) -> Rows:
         """V = W = L⁻¹Kmb. Cost 2m² per row."""
         V = self.L_inverse.to(Kmb.dtype) @ Kmb
-        return Rows(V, V, (kdiag - (V * V).sum(0)).clamp_min_(0), pull)
+        return Rows(V, V, (kdiag - (V * V).sum(-2)).clamp_min_(0), pull)
 
     def to_coordinates(self, sites: Natural) -> Natural:
         """LᵀΛL, Lᵀb. Cost 4m³."""
-        return Natural(congruent(self.L, sites.Lambda), times(self.L.T, sites.b))
+        return Natural(congruent(self.L, sites.Lambda), times(self.L.mT, sites.b))
 
     def rotate(self, directions: Tensor, dtype: torch.dtype) -> Tensor:
         """Lᵀo for directions o over u, shape (m, b). Cost 2m² per row."""
@@ -55,7 +55,7 @@ class Whitened(FITC):
     def site_sum(self, rows: Rows, nu: Tensor, mu: Tensor) -> Natural:
         """L⁻ᵀ W diag(ν) Wᵀ L⁻¹, L⁻ᵀWμ. Cost 4m³ + 1.5m² per row."""
         Lambda, b = coordinate_sum(rows.W, nu, mu)
-        return Natural(congruent(self.L_inverse, Lambda), times(self.L_inverse.T, b))
+        return Natural(congruent(self.L_inverse, Lambda), times(self.L_inverse.mT, b))
 
     def posterior(self, sites: Natural, share: float = 1.0) -> Posterior:
         """N(S Lᵀb, S) with S⁻¹ = I + share·LᵀΛL. Cost m³."""
@@ -69,24 +69,24 @@ class Whitened(FITC):
 
     def adjoint_Kmm(self, q: Posterior, cross: Tensor, scale: float) -> Tensor:
         """L⁻ᵀ(½(S + μμᵀ − I) − scale sym[cross])L⁻¹. Cost 4m³."""
-        inner = second_moment(q)
-        inner.sub_(cross, alpha=scale).sub_(cross.T, alpha=scale).mul_(0.5)
-        inner.diagonal().sub_(0.5 * n_latent(q.mean))
-        return self.L_inverse.T @ (inner @ self.L_inverse)
+        inner = second_moment(q, self.L.shape)
+        inner.sub_(cross, alpha=scale).sub_(cross.mT, alpha=scale).mul_(0.5)
+        inner.diagonal(dim1=-2, dim2=-1).sub_(0.5 * n_sharing(q.mean, self.L))
+        return self.L_inverse.mT @ (inner @ self.L_inverse)
 
     def adjoint_Kmb(self, adjoint: Tensor) -> Tensor:
         """L⁻ᵀ times it. Cost 2m² per row."""
-        return self.L_inverse.T.to(adjoint.dtype) @ adjoint
+        return self.L_inverse.mT.to(adjoint.dtype) @ adjoint
 
 
 def invert_triangular(L: Tensor) -> Tensor:
-    """L⁻¹ of a lower triangular L, shape (m, m). Cost m³/3."""
-    eye = torch.eye(len(L), dtype=L.dtype, device=L.device)
+    """L⁻¹ of a lower triangular L, shape (m, m) or (C, m, m). Cost m³/3."""
+    eye = torch.eye(L.shape[-1], dtype=L.dtype, device=L.device)
     inverse: Tensor = torch.linalg.solve_triangular(L, eye, upper=False)
     return inverse
 
 
 def whitened(Kmm: Tensor, jitter: float = JITTER) -> Whitened:
-    """The prior of inducing points with covariance Kmm, shape (m, m). Cost m³."""
+    """The prior of inducing points with covariance Kmm, shape (m, m) or (C, m, m). Cost m³."""
     L, _, jitter, ok = safe_cholesky(Kmm, jitter)
     return Whitened(jitter, ok, L, invert_triangular(L))

@@ -83,7 +83,7 @@ class Sums:
     log_Z: Tensor
     """Σ w_i log Z_i, shape ()."""
     cross: Tensor
-    """The rows' part of the adjoint of Kmm, in the coordinates of FITC, shape (m, m)."""
+    """The rows' part of the adjoint of Kmm, in the coordinates of FITC, in the shape of Kmm."""
     gradient: Tensor
     """The adjoints of Kmb, kdiag and the offset, pulled back to ξ, shape (p,)."""
     skipped: int = 0
@@ -129,7 +129,7 @@ def row_sums(
 
     Column i of B, shape (m, b), is as in `adjoint_rows`, weighted; it is overwritten.
     """
-    gamma = (weight * tilted.gamma).sum_to_size(weight.shape)
+    gamma = (weight * tilted.gamma).sum_to_size(rows.s.shape)
     cross, dKmb = adjoint_rows(B, rows, gamma)
     # log Z_i depends on an offset as it does on the cavity's mean.
     by_offset = () if rows.offset is None else (weight * tilted.alpha,)

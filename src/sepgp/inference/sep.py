@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from sepgp.gp.fitc import FITC, Posterior, Rows, adjoint_moments, times
+from sepgp.gp.fitc import FITC, Posterior, Rows, adjoint_moments, means, times, variances
 from sepgp.gp.natural import Natural
 from sepgp.inference.evidence import Factors, Prepared, Sums, row_sums, tilt
 
@@ -47,13 +47,13 @@ def sums(prepared: Prepared, rows: Rows, factors: Factors) -> Sums:
     mean, cov = prepared.cavity.mean.to(V.dtype), prepared.cavity.cov.to(V.dtype)
     covV = cov @ V
     # 2.2  Find φ̃_i = proj(φ_i).
-    tilted = tilt(factors, rows, mean @ V, (V * covV).sum(-2))
+    tilted = tilt(factors, rows, means(mean, V), variances(V, covV))
     # 2.3  Accumulate the φ̃_i into the new global factor, which line 1 has made uniform.
     #      The rounding of this sum, times n, has to stay below the prior's precision.
     wide = V.dtype if prepared.n < HUGE else torch.float64
     rows_, nu, mu = rows._replace(W=rows.W.to(wide)), tilted.nu.to(wide), tilted.mu.to(wide)
     new = prepared.fitc.site_sum(rows_, weight * nu, weight * mu)
-    B = adjoint_moments(mean, covV, weight * tilted.alpha, weight * tilted.gamma)
+    B = adjoint_moments(mean, covV, weight * tilted.alpha, weight * tilted.gamma, V.shape)
     return row_sums(prepared, rows, weight, tilted, new, B)
 
 
@@ -74,9 +74,9 @@ def log_removal(site: Natural, q: Posterior, cavity: Posterior) -> Tensor:
     derivative at the middle of the step from 1 to 1 − 1/n does not.
     """
     M, mean = site.Lambda, 0.5 * (q.mean + cavity.mean)
-    trace = _dot(M, q.cov.mT)
+    trace = _dot(M, q.cov)
     if cavity.cov is not q.cov:
-        trace = 0.5 * (trace + _dot(M, cavity.cov.mT))
+        trace = 0.5 * (trace + _dot(M, cavity.cov))
     return 0.5 * trace + 0.5 * _dot(mean, times(M, mean)) - _dot(site.b, mean)
 
 

@@ -118,14 +118,16 @@ class Multinomial:
 
 def _tilt(y: Tensor, mean: Tensor, w: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """log Z, shape (b,), α and 1 − w λ, shape (C, b), for labels y and Gaussians (C, b)."""
-    own = y[None]
+    n_classes = len(mean)
+    own, rivals = y[None], torch.arange(n_classes - 1)[:, None].expand(-1, len(y))
+    rivals = rivals + (rivals >= own)
     own_mean, own_w = mean.gather(0, own)[0], w.gather(0, own)[0]
-    root = w.sqrt()
-    # A class at −∞ is beaten for certain: the labelled one is no rival to itself.
-    found = integrate(Integrand(own_mean, own_w, mean.scatter(0, own, -math.inf), root))
-    alpha = (-found.r / root).scatter(0, own, 0.0)
-    alpha = alpha.scatter(0, own, -alpha.sum(0, keepdim=True))
-    left = (1 - found.r * found.r - found.rz).scatter(0, own, (found.variance / own_w)[None])
+    widths = w.gather(0, rivals).sqrt_()
+    found = integrate(Integrand(own_mean, own_w, mean.gather(0, rivals), widths))
+    lost = found.r / widths
+    alpha = torch.empty_like(mean).scatter_(0, rivals, -lost).scatter_(0, own, lost.sum(0)[None])
+    left = torch.empty_like(mean).scatter_(0, rivals, 1 - found.r * found.r - found.rz)
+    left.scatter_(0, own, (found.variance / own_w)[None])
     return found.log_Z, alpha, left.clamp_(0, 1)
 
 

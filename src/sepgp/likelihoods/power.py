@@ -42,7 +42,7 @@ class PowerProbit(Probit):
             log_Z, r, kappa = _gaussian_expectations(signed, w)
         else:
             edge = torch.zeros_like(w)[None]
-            found = integrate(Integrand(signed, w, edge, torch.ones_like(edge), a))
+            found = integrate(Integrand(signed, w, edge, torch.ones_like(edge), a), squares=True)
             log_Z, r = found.log_Z / a, found.r[0]
             kappa = found.r2[0] + found.rz[0] - a * (found.r2[0] - r * r)
             # Of a wide Gaussian these are differences of large numbers, and its variance is not.

@@ -43,9 +43,9 @@ def unlearned(model: Model, X: Rows) -> Floats:
     """
     rows = _scaled(model, model.schema.features(X))
     with torch.no_grad():
-        before = model.kernel.diag(rows).cpu().numpy()
+        before = np.atleast_2d(model.kernel.diag(rows).cpu().numpy()).T
     after = model.latent(X)[1].reshape(len(before), -1)
-    left: Floats = np.sqrt(after / np.maximum(before, 1e-300)[:, None]).mean(1)
+    left: Floats = np.sqrt(after / np.maximum(before, 1e-300)).mean(1)
     return left
 
 

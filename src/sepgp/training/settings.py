@@ -46,6 +46,7 @@ class Settings:
     n_factors: int | str | Mapping[str, Sequence[float]] = 1
     power: float = 1.0
     mean: Any = None
+    shared_kernel: bool = True
 
     @classmethod
     def of(cls, parameters: dict[str, Any]) -> Self:
@@ -83,6 +84,11 @@ class Settings:
             raise InvalidParameter(
                 f"n_factors={self.n_factors!r} belongs to method='sep'; leave it at 1 for "
                 f"{self.method!r}."
+            )
+        if not self.shared_kernel and METHODS[self.method].per_row:
+            raise InvalidParameter(
+                f"shared_kernel=False is for 'sep' and 'adf', and method is {self.method!r}, whose "
+                "sites per row would need a direction for each class; leave it at True."
             )
         for name in ("batch_size", "max_iter"):
             if getattr(self, name) is not None:

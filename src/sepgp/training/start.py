@@ -16,7 +16,7 @@ from sepgp.data.schema import Schema
 from sepgp.data.survey import Arrays
 from sepgp.errors import InvalidParameter
 from sepgp.gp.inducing import start_points
-from sepgp.gp.kernels import AUTO, Kernel, named
+from sepgp.gp.kernels import AUTO, Kernel, PerClass, named
 from sepgp.inference.method import State
 from sepgp.likelihoods import Likelihood, for_classes
 from sepgp.means import Mean
@@ -81,6 +81,8 @@ def from_rows(
     arrays = data.sample()
     scaling = _scaling(settings, data)
     kernel, scaling = _kernel(settings, data, arrays, scaling, likelihood)
+    if not settings.shared_kernel and len(data.classes) > 2:
+        kernel = PerClass(*[kernel] * len(data.classes))
     if points is not None and points.shape[1] == scaling.width:
         Z: Floats = points.numpy()
     elif isinstance(settings.inducing, str):

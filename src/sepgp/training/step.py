@@ -21,9 +21,9 @@ from sepgp.training.optimizers import OPTIMIZERS
 from sepgp.training.schedule import ROWS_PER_POINT, site_step
 from sepgp.training.settings import Settings
 
-NUMBERS = 2**20
-"""With many classes a batch is taken in parts of so many numbers: classes × inducing points × rows.
-They stay in the cache between the passes over them."""
+CACHE = 2**24
+"""With many classes a batch is taken in parts of so many bytes: classes × inducing points × rows.
+They stay in the cache between the passes over them, and products of that size are at full speed."""
 
 
 FACTOR_SHARE = 0.1
@@ -126,7 +126,7 @@ class Engine:
             pieces = [(batch.take(part == k), k) for k in sorted(set(part.tolist()))]
         if not self.likelihood.latents:
             return pieces
-        size = max(1, NUMBERS // state.sites.b.numel())
+        size = max(1, CACHE // (state.sites.b.numel() * batch.X.element_size()))
         return [(piece, part) for whole, part in pieces for piece in whole.split(size)]
 
     @torch.no_grad()
