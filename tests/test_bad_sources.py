@@ -110,7 +110,7 @@ BAD = {
     "labels unlike the beginning": (
         lambda: two_csv("age,late\n1,0\n2,1\n", "age,late\n3,never\n"),
         {},
-        r"b.csv cannot be read \(.*'never'\)",
+        "b.csv has 'never' in line 2 of column 'late', which begins with values of type int64; ",
     ),
     "CSV without a column": (
         lambda: two_csv("age,late\n1,0\n2,1\n", "late\n1\n"),

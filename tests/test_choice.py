@@ -16,7 +16,13 @@ QUICK = {"n_inducing": 20, "batch_size": 500, "random_state": 0}
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Trials of few steps, so that a training of 80 is long beside them."""
-    for name, value in {"STEPS": 20, "POINTS": 20, "BATCH": 300, "MINIBATCH": 500}.items():
+    for name, value in {
+        "STEPS": 20,
+        "POINTS": 20,
+        "BATCH": 300,
+        "MINIBATCH": 500,
+        "ROWS_PER_WEIGHT": 5,
+    }.items():
         monkeypatch.setattr(choice, name, value)
 
 
@@ -56,6 +62,15 @@ def test_the_best_of_the_candidates_is_trained(short, chosen, monkeypatch) -> No
     assert chosen == [f"warped {choice.ROUGH}"]
     assert isinstance(model.kernel_, kernels.Warped)
     assert [type(term).__name__ for term in model.kernel_.kernel.terms()] == ["Matern12"] * 2
+
+
+@pytest.mark.parametrize(("n_rows", "names"), [(2239, 2), (2240, 4)])
+def test_a_learned_map_is_tried_if_there_are_rows_enough_for_its_weights(n_rows, names) -> None:
+    X = rows(100)[0]
+    scaling = standardization(X, np.ones(100))
+    tried = choice.candidates(scaling, X, n_rows, 2)
+    assert len(tried) == names
+    assert sum(isinstance(kernel, kernels.Warped) for kernel, _, _ in tried) == names - 2
 
 
 def test_a_candidate_without_a_likelihood_is_not_chosen(short, chosen, monkeypatch) -> None:

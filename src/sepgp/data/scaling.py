@@ -91,8 +91,13 @@ class Scaling(NamedTuple):
             return np.clip(z * self.scale + self.mean, -LARGEST, LARGEST)
 
     def for_more(self) -> Self:
-        """For a model that will learn from more rows: a feature that was constant may vary yet."""
-        return self._replace(scale=np.where(self.scale == LARGEST, 1.0, self.scale))
+        """For a model that will learn from more rows.
+
+        A feature that was constant may vary yet, and what is far from the first rows need not be
+        far from all.
+        """
+        scale = np.where(self.scale == LARGEST, 1.0, self.scale)
+        return self._replace(scale=scale, far=np.full_like(self.far, math.inf))
 
 
 def identity(n_features: int, mean: Floats | float = 0.0) -> Scaling:

@@ -493,6 +493,10 @@ class FeatureMap(Kernel):
         return self.kernel.diag(self.module(X))
 
 
+HIDDEN = 32
+"""Units of the hidden layer of a `Warped` kernel, unless told otherwise."""
+
+
 class Warped(Kernel):
     """k(φ(x), φ(x')) with a learned map φ(x) = x + tanh(xW + c)V of one hidden layer.
 
@@ -514,10 +518,15 @@ class Warped(Kernel):
     spread = 2.0
     """Prior standard deviation of V, in this unit: it keeps a map of few rows from overfitting."""
 
-    def __init__(self, kernel: Kernel, hidden: int = 32) -> None:
+    def __init__(self, kernel: Kernel, hidden: int = HIDDEN) -> None:
         super().__init__()
         self.kernel, self.hidden = copy.deepcopy(kernel), hidden
         self._weigh(1)
+
+    @staticmethod
+    def n_weights(n_features: int) -> int:
+        """How many numbers the map has to learn."""
+        return (2 * n_features + 1) * HIDDEN
 
     def _weigh(self, n_features: int) -> None:
         """Random directions W and offsets c, of unit variance at scaled features, and V = 0."""

@@ -35,6 +35,9 @@ logger = logging.getLogger(__name__)
 SMOOTH, ROUGH, SMOOTHER = "matern32+matern32", "matern12+matern12", "rbf+matern32"
 STEPS, POINTS, BATCH = 150, 100, 1000
 """Of a trial."""
+ROWS_PER_WEIGHT = 10
+"""A learned map is tried if there are so many rows for each of its weights: with fewer it may look
+good in a short trial, and overfit in the training that follows."""
 ROWS, HELD_OUT = 100_000, 5_000
 """Rows of a trial, at most: to train on, and a fifth of all to compare on."""
 WORTH = 4
@@ -81,8 +84,10 @@ def worth_while(settings: Settings, n_rows: int, n_features: int, n_classes: int
     return long and n_rows > max(settings.rows_per_step, MINIBATCH)
 
 
-def candidates(scaling: Scaling, X: NDArray[np.generic], n_classes: int) -> list[Candidate]:
-    """What is tried for rows X, shape (k, d).
+def candidates(
+    scaling: Scaling, X: NDArray[np.generic], n_rows: int, n_classes: int
+) -> list[Candidate]:
+    """What is tried, for a sample X of all rows, shape (k, d).
 
     Smooth and rough functions, each of the features and of a learned map of them; with very many
     features, functions of their principal components beside those of the features.
@@ -93,13 +98,15 @@ def candidates(scaling: Scaling, X: NDArray[np.generic], n_classes: int) -> list
         kernels = {f"components, {name}": named(name, scaling.width) for name in (SMOOTHER, SMOOTH)}
         return [features, *(Candidate(kernel, scaling, name) for name, kernel in kernels.items())]
     kernels = {name: named(name, scaling.width) for name in (SMOOTH, ROUGH)}
-    kernels |= {f"warped {name}": Warped(kernel) for name, kernel in kernels.items()}
+    if n_rows >= ROWS_PER_WEIGHT * Warped.n_weights(scaling.width):
+        kernels |= {f"warped {name}": Warped(kernel) for name, kernel in kernels.items()}
     return [Candidate(kernel, scaling, name) for name, kernel in kernels.items()]
 
 
-def best(arrays: Arrays, scaling: Scaling, likelihood: Likelihood) -> Candidate:
-    """The candidate with the lowest NLL on held-out rows; arrays are X, codes and weights.
+def best(arrays: Arrays, scaling: Scaling, likelihood: Likelihood, n_rows: int) -> Candidate:
+    """The candidate with the lowest NLL on held-out rows.
 
+    Arrays are X, codes and weights of a sample of all rows, or of all of them.
     The rows alone decide, so that a run that goes on from a checkpoint finds the same one. Cost:
     `STEPS` steps with `POINTS` inducing points for each candidate, on all cores.
     """
@@ -110,7 +117,7 @@ def best(arrays: Arrays, scaling: Scaling, likelihood: Likelihood) -> Candidate:
     held_out, trained = some.take(slice(n_held_out)), some.take(slice(n_held_out, None))
     few = trained.take(slice(100 * POINTS))
     points = start_points("kmeans", scaling.standardize(few.X), few.codes, few.weight, POINTS, rng)
-    tried = candidates(scaling, trained.X, max(2, math.prod(likelihood.latents)))
+    tried = candidates(scaling, trained.X, n_rows, max(2, math.prod(likelihood.latents)))
     scores = [math.inf] * len(tried)
 
     def trial(number: int) -> None:

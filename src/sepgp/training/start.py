@@ -121,7 +121,7 @@ def _kernel(
     shape = data.n_rows, len(scaling.mean), len(data.classes)
     by_column = isinstance(settings.n_factors, Mapping)  # of the features, as they are
     if settings.kernel == AUTO and worth_while(settings, *shape) and not by_column:
-        chosen = best(arrays, scaling, likelihood)
+        chosen = best(arrays, scaling, likelihood, data.n_rows)
         return chosen.kernel, chosen.scaling
     return named(settings.kernel, scaling.width, len(data.classes)), scaling
 

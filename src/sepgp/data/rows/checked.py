@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sepgp.data.checks import other_rows
-from sepgp.data.encoding import kind, local_times, numbers, text
+from sepgp.data.encoding import kinds, local_times, numbers, text
 from sepgp.data.rows.base import BLOCK, Block, Rows, WrappedRows
 
 WINDOW = 8192
@@ -67,7 +67,8 @@ class CheckedRows(WrappedRows):
 def row_digests(block: Block) -> Digests:
     """A number for each row of a block, shape (b,), of its features, label and weight."""
     if isinstance(block.X, pa.Table):
-        columns = [_bits_of_column(block.X[name], name) for name in block.X.column_names]
+        of_kind = kinds(block.X.schema)
+        columns = [_bits_of_column(block.X[name], name, which) for name, which in of_kind.items()]
     else:
         columns = [*_bits(np.asarray(block.X).T)]
     columns.append(_bits(block.weight))
@@ -88,8 +89,7 @@ def _bits(values: NDArray[Any]) -> Digests:
     return np.ascontiguousarray(values, np.float64).view(np.uint64)
 
 
-def _bits_of_column(column: pa.ChunkedArray, name: str) -> Digests:
-    which = kind(column.type, name)
+def _bits_of_column(column: pa.ChunkedArray, name: str, which: str) -> Digests:
     if which == "number":
         return _bits(numbers(column, name)[:, 0])
     if which == "time":
