@@ -64,13 +64,32 @@ def test_the_best_of_the_candidates_is_trained(short, chosen, monkeypatch) -> No
     assert [type(term).__name__ for term in model.kernel_.kernel.terms()] == ["Matern12"] * 2
 
 
-@pytest.mark.parametrize(("n_rows", "names"), [(2239, 2), (2240, 4)])
-def test_a_learned_map_is_tried_if_there_are_rows_enough_for_its_weights(n_rows, names) -> None:
+@pytest.mark.parametrize(
+    ("n_rows", "plain", "warped"), [(2239, 2, 0), (2240, 2, 2), (67_199, 2, 2), (67_200, 0, 2)]
+)
+def test_rows_for_each_weight_decide_whether_a_learned_map_is_tried(n_rows, plain, warped) -> None:
+    """10 rows for each of 224 weights, and 300."""
     X = rows(100)[0]
     scaling = standardization(X, np.ones(100))
-    tried = choice.candidates(scaling, X, n_rows, 2)
-    assert len(tried) == names
-    assert sum(isinstance(kernel, kernels.Warped) for kernel, _, _ in tried) == names - 2
+    tried = [
+        isinstance(kernel, kernels.Warped)
+        for kernel, _, _ in choice.candidates(scaling, X, n_rows, 2)
+    ]
+    assert tried == [False] * plain + [True] * warped
+
+
+@pytest.mark.parametrize(("gain", "expected"), [(0.07, choice.SMOOTH), (0.08, "warped")])
+def test_a_learned_map_must_gain_what_its_weights_cost(
+    gain, expected, short, chosen, monkeypatch
+) -> None:
+    """224 weights and 1,500 rows: .0747 nats."""
+
+    def score(candidate, *_) -> float:
+        return 1.0 - gain if candidate.name == f"warped {choice.SMOOTH}" else 1.0
+
+    monkeypatch.setattr(choice, "score", score)
+    GPClassifier(max_iter=80, **QUICK).fit(*rows())
+    assert chosen[0].startswith(expected)
 
 
 def test_a_candidate_without_a_likelihood_is_not_chosen(short, chosen, monkeypatch) -> None:

@@ -38,6 +38,8 @@ STEPS, POINTS, BATCH = 150, 100, 1000
 ROWS_PER_WEIGHT = 10
 """A learned map is tried if there are so many rows for each of its weights: with fewer it may look
 good in a short trial, and overfit in the training that follows."""
+PLENTY = 300
+"""With so many it has nothing to lose, and gains more in a long training than in a trial."""
 ROWS, HELD_OUT = 100_000, 5_000
 """Rows of a trial, at most: to train on, and a fifth of all to compare on."""
 WORTH = 4
@@ -94,13 +96,20 @@ def candidates(
     """
     if X.shape[1] > MANY_FEATURES:
         features = Candidate(named(AUTO, X.shape[1], n_classes), scaling, "features")
-        scaling = projected(scaling, X)
-        kernels = {f"components, {name}": named(name, scaling.width) for name in (SMOOTHER, SMOOTH)}
-        return [features, *(Candidate(kernel, scaling, name) for name, kernel in kernels.items())]
-    kernels = {name: named(name, scaling.width) for name in (SMOOTH, ROUGH)}
-    if n_rows >= ROWS_PER_WEIGHT * Warped.n_weights(scaling.width):
-        kernels |= {f"warped {name}": Warped(kernel) for name, kernel in kernels.items()}
-    return [Candidate(kernel, scaling, name) for name, kernel in kernels.items()]
+        components = projected(scaling, X)
+        return [
+            features,
+            *(
+                Candidate(named(name, components.width), components, f"components, {name}")
+                for name in (SMOOTHER, SMOOTH)
+            ),
+        ]
+    plain = [Candidate(named(name, scaling.width), scaling, name) for name in (SMOOTH, ROUGH)]
+    warped = [Candidate(Warped(kernel), scaling, f"warped {name}") for kernel, _, name in plain]
+    rows_per_weight = n_rows / Warped.n_weights(scaling.width)
+    if rows_per_weight >= PLENTY:
+        return warped
+    return plain + warped if rows_per_weight >= ROWS_PER_WEIGHT else plain
 
 
 def best(arrays: Arrays, scaling: Scaling, likelihood: Likelihood, n_rows: int) -> Candidate:
@@ -122,12 +131,21 @@ def best(arrays: Arrays, scaling: Scaling, likelihood: Likelihood, n_rows: int) 
 
     def trial(number: int) -> None:
         nll = score(tried[number], points, likelihood, trained, held_out)
-        scores[number] = math.inf if math.isnan(nll) else nll
+        scores[number] = math.inf if math.isnan(nll) else nll + excess(tried[number], n_rows)
 
     spread(trial, range(len(tried)))
     for candidate, nll in zip(tried, scores, strict=True):
         logger.info("trial: %s has a held-out NLL of %.4f", candidate.name, nll)
     return tried[int(np.argmin(scores))]
+
+
+def excess(candidate: Candidate, n_rows: int) -> float:
+    """What k weights that are learned from n rows cost on other rows, k/(2n) nats.
+
+    It is the expected loss of estimating them (Akaike, 1974). A short trial does not show it.
+    """
+    kernel, scaling, _ = candidate
+    return Warped.n_weights(scaling.width) / (2 * n_rows) if isinstance(kernel, Warped) else 0.0
 
 
 def score(

@@ -2,6 +2,7 @@
 
 import codecs
 import csv
+import math
 import re
 import warnings
 from collections.abc import Mapping, Sequence
@@ -11,7 +12,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from sepgp.data.columns.missing import SIGNS
-from sepgp.data.columns.numbers import CODE, any_has_shape, plain
+from sepgp.data.columns.numbers import CODE, any_has_shape
 from sepgp.data.rows.base import Wanted
 from sepgp.data.rows.files import reading, same_columns
 from sepgp.data.rows.lines import LineRows, Piece, record
@@ -85,7 +86,7 @@ class CSVRows(LineRows):
     def _refuse_values(self, path: str) -> None:
         """Refuse a file that has no header, but values in its first line."""
         names = self._headers[path]
-        if self.target not in (None, *names) and plain(pa.array(names)):
+        if self.target not in (None, *names) and all(map(_is_number, names)):
             raise InvalidData(
                 f"{path} has values in its first line, {brief(', '.join(names))!r}, instead of "
                 "names of columns; add a line of names above it."
@@ -183,3 +184,11 @@ def _natural(texts: pa.ChunkedArray) -> pa.DataType:
             except pa.ArrowInvalid:
                 continue
     return pa.string()
+
+
+def _is_number(text: str) -> bool:
+    """Whether a text is a number as computers write it; an array of texts would import pandas."""
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
