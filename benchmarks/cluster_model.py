@@ -16,9 +16,9 @@ from functools import partial
 
 import numpy as np
 
-ROW = 2.5e-5
+ROW = 1.25e-5
 """Seconds for a row of a step at m = 200, d = 8, two classes, one thread, float64."""
-CUBE = 5e-3
+CUBE = 6e-3
 """Seconds for the m × m work of a step at m = 200, one thread."""
 FAN_IN = 8
 
