@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, suppress, suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -95,7 +95,10 @@ def run(
             "with fewer --jobs."
         ) from None
     finally:
-        pool.shutdown(kill_workers=True)
+        # A pool that was interrupted while it began has no thread yet that could be waited for;
+        # its workers end with this process.
+        with suppress(RuntimeError):
+            pool.shutdown(kill_workers=True)
 
 
 @contextmanager
