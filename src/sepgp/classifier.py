@@ -181,14 +181,13 @@ class GPClassifier(Fitted):
         self.early_stopping = early_stopping
         self.pos_label = pos_label
         self.random_state = random_state
-        self.warm_start = warm_start
-        self.verbose = verbose
+        self.warm_start, self.verbose = warm_start, verbose
         self.device, self.dtype = device, dtype
         self.callbacks = callbacks
         self.forgetting = forgetting
         self.checkpoint, self.checkpoint_every = checkpoint, checkpoint_every
-        self.n_factors, self.power, self.mean = n_factors, power, mean
-        self.shared_kernel = shared_kernel
+        self.n_factors, self.power = n_factors, power
+        self.mean, self.shared_kernel = mean, shared_kernel
 
     def fit(
         self,
