@@ -18,6 +18,8 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Trials of few steps, so that a training of 80 is long beside them."""
     for name, value in {
         "STEPS": 20,
+        "LONGER": 30,
+        "WORTH": 80,
         "POINTS": 20,
         "BATCH": 300,
         "MINIBATCH": 500,
@@ -57,7 +59,7 @@ def of_rank(n: int = 1500, d: int = 120, rank: int = 3) -> tuple[np.ndarray, np.
 def test_the_best_of_the_candidates_is_trained(short, chosen, monkeypatch) -> None:
     scores = {name: 1.0 for name in (choice.SMOOTH, choice.ROUGH)}
     scores |= {f"warped {name}": 1.0 for name in scores} | {f"warped {choice.ROUGH}": 0.5}
-    monkeypatch.setattr(choice, "score", lambda candidate, *_: scores[candidate.name])
+    monkeypatch.setattr(choice, "score", lambda candidate, **_: scores[candidate.name])
     model = GPClassifier(max_iter=80, **QUICK).fit(*rows())
     assert chosen == [f"warped {choice.ROUGH}"]
     assert isinstance(model.kernel_, kernels.Warped)
@@ -84,7 +86,7 @@ def test_a_learned_map_must_gain_what_its_weights_cost(
 ) -> None:
     """224 weights and 1,500 rows: .0747 nats."""
 
-    def score(candidate, *_) -> float:
+    def score(candidate, **_) -> float:
         return 1.0 - gain if candidate.name == f"warped {choice.SMOOTH}" else 1.0
 
     monkeypatch.setattr(choice, "score", score)
@@ -92,10 +94,37 @@ def test_a_learned_map_must_gain_what_its_weights_cost(
     assert chosen[0].startswith(expected)
 
 
+@pytest.mark.parametrize(
+    ("gain", "later", "expected", "longer"),
+    [
+        (0.03, 0.9, choice.SMOOTH, []),
+        (0.05, 0.07, choice.SMOOTH, [choice.SMOOTH, f"warped {choice.ROUGH}"]),
+        (0.05, 0.08, f"warped {choice.ROUGH}", [choice.SMOOTH, f"warped {choice.ROUGH}"]),
+        (0.08, 0.0, f"warped {choice.ROUGH}", []),
+    ],
+)
+def test_a_map_that_gains_more_than_half_its_cost_is_tried_for_longer(
+    gain, later, expected, longer, short, chosen, monkeypatch
+) -> None:
+    """The map costs .0747 nats, and gains the more the longer it is trained."""
+    tried = []
+
+    def score(candidate, steps, **_) -> float:
+        if steps == choice.LONGER:
+            tried.append(candidate.name)
+        gained = gain if steps == choice.STEPS else later
+        return {choice.SMOOTH: 1.0, f"warped {choice.ROUGH}": 1.0 - gained}.get(candidate.name, 1.1)
+
+    monkeypatch.setattr(choice, "score", score)
+    GPClassifier(max_iter=80, **QUICK).fit(*rows())
+    assert chosen == [expected]
+    assert sorted(tried) == sorted(longer)
+
+
 def test_a_candidate_without_a_likelihood_is_not_chosen(short, chosen, monkeypatch) -> None:
     nan = float("nan")
     monkeypatch.setattr(
-        choice, "score", lambda candidate, *_: 1.0 if candidate.name == choice.ROUGH else nan
+        choice, "score", lambda candidate, **_: 1.0 if candidate.name == choice.ROUGH else nan
     )
     GPClassifier(max_iter=80, **QUICK).fit(*rows())
     assert chosen == [choice.ROUGH]

@@ -169,8 +169,7 @@ class GPClassifier(Fitted):
         self.batch_size = batch_size
         self.learn_kernel = learn_kernel
         self.learn_inducing = learn_inducing
-        self.max_iter = max_iter
-        self.time_budget = time_budget
+        self.max_iter, self.time_budget = max_iter, time_budget
         self.learning_rate = learning_rate
         self.optimizer = optimizer
         self.site_step = site_step

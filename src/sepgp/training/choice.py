@@ -2,11 +2,14 @@
 
 Which kernel suits a table cannot be told from its shape, and the evidence of a sparse model is too
 kind to rich kernels. So each candidate is trained for a few steps with few inducing points, and
-held-out rows decide. After that all rows are trained on.
+held-out rows decide; where they cannot yet, the best two are trained for longer. After that all
+rows are trained on.
 """
 
 import logging
 import math
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
@@ -33,17 +36,21 @@ from sepgp.training.step import Engine
 logger = logging.getLogger(__name__)
 
 SMOOTH, ROUGH, SMOOTHER = "matern32+matern32", "matern12+matern12", "rbf+matern32"
-STEPS, POINTS, BATCH = 150, 100, 1000
-"""Of a trial."""
+STEPS, LONGER, POINTS, BATCH = 50, 150, 100, 1000
+"""Steps of a trial, of one that a first trial could not decide, inducing points, and rows a step.
+"""
 ROWS_PER_WEIGHT = 10
 """A learned map is tried if there are so many rows for each of its weights: with fewer it may look
 good in a short trial, and overfit in the training that follows."""
+HALF = 0.5
+"""What a map gains grows with the steps, up to twofold from `STEPS` to `LONGER`. So if it would be
+chosen at half its cost, and is not at the whole of it, a longer trial decides."""
 PLENTY = 300
 """With so many it has nothing to lose, and gains more in a long training than in a trial."""
 ROWS, HELD_OUT = 100_000, 5_000
 """Rows of a trial, at most: to train on, and a fifth of all to compare on."""
-WORTH = 4
-"""There are trials only before a training of at least so many times as many steps ..."""
+WORTH = 600
+"""There are trials only before a training of at least so many steps ..."""
 SECONDS = 20.0
 """... or, with a time budget, of so many seconds."""
 
@@ -80,7 +87,7 @@ def worth_while(settings: Settings, n_rows: int, n_features: int, n_classes: int
     if not settings.learn_kernel or (n_classes > 2 and n_features <= MANY_FEATURES):
         return False
     steps = MINIBATCH_STEPS if settings.max_iter is None else settings.max_iter
-    long = steps >= WORTH * STEPS
+    long = steps >= WORTH
     if settings.time_budget is not None:
         long = settings.time_budget >= SECONDS and (long or settings.max_iter is None)
     return long and n_rows > max(settings.rows_per_step, MINIBATCH)
@@ -117,7 +124,8 @@ def best(arrays: Arrays, scaling: Scaling, likelihood: Likelihood, n_rows: int) 
 
     Arrays are X, codes and weights of a sample of all rows, or of all of them.
     The rows alone decide, so that a run that goes on from a checkpoint finds the same one. Cost:
-    `STEPS` steps with `POINTS` inducing points for each candidate, on all cores.
+    `STEPS` steps with `POINTS` inducing points for each candidate, on all cores, and `LONGER` ones
+    for two of them if these are not enough.
     """
     rng, whole = np.random.RandomState(0), Some(*arrays)
     usable = np.flatnonzero(whole.weight > 0)
@@ -126,17 +134,30 @@ def best(arrays: Arrays, scaling: Scaling, likelihood: Likelihood, n_rows: int) 
     held_out, trained = some.take(slice(n_held_out)), some.take(slice(n_held_out, None))
     few = trained.take(slice(100 * POINTS))
     points = start_points("kmeans", scaling.standardize(few.X), few.codes, few.weight, POINTS, rng)
+
     tried = candidates(scaling, trained.X, n_rows, max(2, math.prod(likelihood.latents)))
-    scores = [math.inf] * len(tried)
+    trial = partial(score, points=points, likelihood=likelihood, trained=trained, held_out=held_out)
+    costs = np.array([excess(candidate, n_rows) for candidate in tried])
+    scores = compare(tried, partial(trial, steps=STEPS))
+    first, promising = (int(np.argmin(scores + share * costs)) for share in (1.0, HALF))
+    if first == promising:
+        return tried[first]
+    final = [first, promising]
+    scores = compare([tried[i] for i in final], partial(trial, steps=LONGER))
+    return tried[final[int(np.argmin(scores + costs[final]))]]
 
-    def trial(number: int) -> None:
-        nll = score(tried[number], points, likelihood, trained, held_out)
-        scores[number] = math.inf if math.isnan(nll) else nll + excess(tried[number], n_rows)
 
-    spread(trial, range(len(tried)))
-    for candidate, nll in zip(tried, scores, strict=True):
-        logger.info("trial: %s has a held-out NLL of %.4f", candidate.name, nll)
-    return tried[int(np.argmin(scores))]
+def compare(tried: Sequence[Candidate], trial: Callable[[Candidate], float]) -> Floats:
+    """The NLL of each candidate after its trial, shape (k,); infinite where there is none."""
+    scores = np.full(len(tried), np.inf)
+
+    def run(number: int) -> None:
+        nll = trial(tried[number])
+        logger.info("trial: %s has a held-out NLL of %.4f", tried[number].name, nll)
+        scores[number] = np.inf if math.isnan(nll) else nll
+
+    spread(run, range(len(tried)))
+    return scores
 
 
 def excess(candidate: Candidate, n_rows: int) -> float:
@@ -149,7 +170,12 @@ def excess(candidate: Candidate, n_rows: int) -> float:
 
 
 def score(
-    candidate: Candidate, points: Floats, likelihood: Likelihood, trained: Some, held_out: Some
+    candidate: Candidate,
+    points: Floats,
+    likelihood: Likelihood,
+    trained: Some,
+    held_out: Some,
+    steps: int,
 ) -> float:
     """The NLL of held-out rows after a short training from standardised points, shape (m, d)."""
     kernel, scaling, _ = candidate
@@ -159,9 +185,9 @@ def score(
     engine = Engine.of(Settings(), likelihood, hyper)
     source = trained.source(scaling, BATCH)
     state = engine.init(len(Z), source.n_rows, minibatch=True)
-    share = inducing_rate(Adam.rate, STEPS) / Adam.rate
-    for number, batch in enumerate(islice(source.batches(), STEPS)):
-        rate = Adam.rate * 0.5 * (1 + math.cos(math.pi * number / (STEPS - 1)))
+    share = inducing_rate(Adam.rate, steps) / Adam.rate
+    for number, batch in enumerate(islice(source.batches(), steps)):
+        rate = Adam.rate * 0.5 * (1 + math.cos(math.pi * number / (steps - 1)))
         state, _ = engine.step(state, batch, source.total_weight, rate, share)
     measured = Monitor(hyper, likelihood, held_out.source(scaling, CHUNK))
     return measured.measure(None, 0, state.xi, state.sites)[1]

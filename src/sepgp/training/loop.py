@@ -3,7 +3,6 @@
 import logging
 import math
 import time
-from collections.abc import Callable
 from contextlib import closing
 
 from sepgp.data.batches import Source
@@ -38,8 +37,7 @@ def train(
     Seconds count from `since`, by `time.perf_counter`, so that a time budget covers what was done
     before the first step; by default they count from now.
     """
-    history: list[Record] = []
-    seconds, stop = 0.0, False
+    history, seconds, stop = list[Record](), 0.0, False
     if checkpoint is not None:
         state, history, seconds, finished = checkpoint.resume(state)
         if finished:
@@ -61,22 +59,16 @@ def train(
             finished = done >= 1 or schedule.converged(history, per_epoch, source.total_weight)
             last = stop or finished
             rate, share = schedule.rates(number, done, planned, minibatches=per_epoch > 1)
-            xi, nll = state.xi, math.nan
+            rate, xi = 0.0 if last else rate, state.xi
             with threads.timed():
-                state, info = engine.step(
-                    state, batch, source.total_weight, 0.0 if last else rate, share
-                )
-            if (
-                monitor is not None
-                and info.ok
-                and (last or monitor.due(state.iteration, schedule.max_iter))
-            ):
+                state, info = engine.step(state, batch, source.total_weight, rate, share)
+            nll, rate = math.nan, rate * state.rate
+            if monitor is not None and info.ok and (last or _due(monitor, state, schedule)):
                 before = clock()
                 with using(threads.count):
                     best, nll = monitor.measure(state.best, state.iteration, xi, state.sites)
                 state, measuring = state._replace(best=best), clock() - before
-            rate = 0.0 if last else rate * state.rate
-            history.append(_record(state, info, source, clock, rate, nll))
+            history.append(_record(state, info, source, clock(), rate, nll))
             _log(history[-1])
             early.see(number, history[-1])
             stop = any([callback(history[-1]) for callback in callbacks])
@@ -86,6 +78,10 @@ def train(
             if last:
                 break
     return state, history
+
+
+def _due(monitor: Monitor, state: TrainingState, schedule: Schedule) -> bool:
+    return monitor.due(state.iteration, schedule.max_iter)
 
 
 def _log(record: Record) -> None:
@@ -101,13 +97,13 @@ def _record(
     state: TrainingState,
     info: Info,
     source: Source,
-    clock: Callable[[], float],
+    seconds: float,
     rate: float,
     nll: float,
 ) -> Record:
     return Record(
         iteration=state.iteration,
-        seconds=clock(),
+        seconds=seconds,
         epoch=state.iteration / source.batches_per_epoch,
         log_evidence=float(info.log_evidence),
         learning_rate=rate,
