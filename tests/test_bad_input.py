@@ -92,7 +92,10 @@ BAD_DATA = {
     "table of weights": Bad("sample_weight", sample_weight=np.ones((40, 2))),
 }
 BAD_PARAMETERS = [
-    *(("n_inducing", value, "whole number of at least 1") for value in (0, -1, 2.5, True, "ten")),
+    *(
+        ("n_inducing", value, "whole number of at least 1 or 'auto'")
+        for value in (0, -1, 2.5, True, "ten")
+    ),
     ("method", "vb", "unknown; choose one of 'sep', 'ep', 'adf'"),
     ("method", None, "unknown; choose one of 'sep', 'ep', 'adf'"),
     ("kernel", "matern", "unknown; choose one of .*'matern32'"),

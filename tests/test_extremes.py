@@ -11,6 +11,7 @@ from sklearn.metrics import roc_auc_score
 
 import sepgp
 from sepgp import kernels
+from sepgp.data import moments
 from sepgp.data.moments import Moments, resistant, standardization
 from sepgp.data.scaling import Scaling
 
@@ -164,3 +165,22 @@ def test_a_model_of_few_rows_was_trained_in_float64_and_predicted_in_float32(tmp
     expected = models[0].predict_proba(X)
     for model in (models[1], sepgp.load(tmp_path / "model.sepgp")):
         assert_array_equal(model.predict_proba(X), expected)
+
+
+def test_wide_rows_are_summed_in_small_blocks(monkeypatch) -> None:
+    X = np.random.default_rng(0).normal(3.0, 2.0, size=(70, 40))
+    weight = np.arange(70.0)
+    whole = standardization(X, weight)
+    sizes = []
+    real = Moments.of
+
+    def of(values, weight):
+        sizes.append(len(values))
+        return real(values, weight)
+
+    monkeypatch.setattr(moments, "VALUES", 800)
+    monkeypatch.setattr(Moments, "of", of)
+    blocks = standardization(X, weight)
+    assert_allclose(blocks.mean, whole.mean, rtol=1e-12)
+    assert_allclose(blocks.scale, whole.scale, rtol=1e-12)
+    assert sizes == [20, 20, 20, 10]

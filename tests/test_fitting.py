@@ -23,6 +23,7 @@ from sepgp.training.progress import ProgressLine, duration
 from sepgp.training.record import Record
 from sepgp.training.schedule import MAX_SITE_STEP, WANDER, Schedule, inducing_rate, site_step
 from sepgp.training.settings import Settings
+from sepgp.training.start import _most_rows, n_points
 
 EVERY_METHOD = pytest.mark.parametrize("method", METHODS)
 X, Y = blobs()
@@ -138,6 +139,44 @@ def test_sites_settle_when_the_kernel_is_held(method, variance) -> None:
     kernel = kernels.Matern32(2.0, variance)
     model = quick(method=method, n_inducing=60, kernel=kernel, max_iter=200, **held).fit(X, Y)
     assert_allclose(*model.history_["log_evidence"][-2:], rtol=0, atol=1e-4)
+
+
+# --- where it starts --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "time_budget", "n_classes", "expected"),
+    [
+        ("auto", None, 2, 200),
+        ("auto", 10, 2, 100),
+        ("auto", 11, 2, 200),
+        ("auto", 120, 2, 400),
+        ("auto", 120, 10, 200),
+        ("auto", 50, 10, 100),
+        (7, 10, 2, 7),
+    ],
+)
+def test_inducing_points_by_default_suit_the_time(given, time_budget, n_classes, expected) -> None:
+    assert n_points(Settings(n_inducing=given, time_budget=time_budget), n_classes) == expected
+
+
+def test_a_run_that_goes_on_with_more_time_keeps_its_points(tmp_path) -> None:
+    rows = np.random.default_rng(0).normal(size=(500, 2))
+    run = {"random_state": 0, "checkpoint": tmp_path / "run", "max_iter": 3}
+    first = GPClassifier(**run, time_budget=10).fit(rows, rows[:, 0] > 0)
+    longer = GPClassifier(**run | {"max_iter": 5}, time_budget=600).fit(rows, rows[:, 0] > 0)
+    assert len(first.inducing_points_) == len(longer.inducing_points_) == 100
+    assert longer.n_iter_ == 5
+
+
+@pytest.mark.parametrize(
+    ("time_budget", "width", "m", "expected"),
+    [(None, 8, 200, 20_000), (3, 8, 200, 6_000), (3, 784, 50, 765), (3, 784, 200, 2_000)],
+)
+def test_a_short_time_budget_went_into_the_start_points_of_wide_tables(
+    time_budget, width, m, expected
+) -> None:
+    assert _most_rows(time_budget, width, m) == expected
 
 
 # --- when it stops ----------------------------------------------------------------------------

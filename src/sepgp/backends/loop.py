@@ -123,9 +123,7 @@ def train(
     begin = (time.perf_counter() if since is None else since) - seconds
     stop, leader = False, rounds.leader
     per_epoch = leader.how.batches_per_epoch(max(leader.view.counts))
-    early = EarlyStop(schedule)
-    for record in history:
-        early.see(record.iteration - first, record)
+    early = EarlyStop(schedule, history, first)
     while True:
         clock = time.perf_counter() - begin
         pace = Pace(schedule, early, state.iteration - first + 1, clock, _per_step(history))

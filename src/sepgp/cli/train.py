@@ -38,6 +38,10 @@ Positive = Annotated[
     str | None,
     typer.Option(metavar="LABEL", help="Of two classes, the positive one."),
 ]
+Inducing = Annotated[
+    int | None,
+    typer.Option(metavar="M", help="Inducing points; 200, or by the time budget, if absent."),
+]
 Balanced = Annotated[bool, typer.Option("--balanced", help="Give all classes equal weight.")]
 Validation = Annotated[
     float, typer.Option(min=0, max=0.9, help="Share of rows held out for validation.")
@@ -62,7 +66,7 @@ def train(
     weight: Weight = None,
     drop_unlabelled: Unlabelled = False,
     method: Annotated[str, typer.Option(help="sep, ep or adf.")] = "sep",
-    inducing: Annotated[int, typer.Option(help="Number of inducing points.")] = 200,
+    inducing: Inducing = None,
     kernel: Kernel = "auto",
     mean: Mean = None,
     batch_size: Annotated[int | None, typer.Option(help="Rows per step.")] = None,
@@ -94,7 +98,7 @@ def train(
         rows = _open(path, drop, target, columns_.listed(columns), weight, drop_unlabelled)
         model = _classifier(
             method=method,
-            n_inducing=inducing,
+            n_inducing="auto" if inducing is None else inducing,
             kernel=kernel,
             mean=mean,
             batch_size=batch_size,

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from sepgp.data.scaling import FAR, LARGEST, TAIL, Floats, Scaling
 
-BLOCK = 65_536
+VALUES, NARROW = 2**20, 16
+"""Of a block: so many numbers, and no more rows than of so many columns."""
 EXTREME = 400
 """Numbers beyond 2 to this power, or below its inverse, are taken in other units: their squares
 would overflow, or be 0."""
@@ -148,8 +149,9 @@ def standardization(X: NDArray[Any], weight: Floats) -> Scaling:
 
     Work is done in blocks, so that no second array of the size of X is made.
     """
-    blocks = (slice(i, i + BLOCK) for i in range(0, len(X), BLOCK))
-    parts = (Moments.of(X[b].astype(np.float64), weight[b]) for b in blocks)
+    size = max(1, VALUES // max(X.shape[1], NARROW))
+    blocks = (slice(i, i + size) for i in range(0, len(X), size))
+    parts = (Moments.of(X[b], weight[b]) for b in blocks)
     return standardized(functools.reduce(operator.add, parts).facets)
 
 

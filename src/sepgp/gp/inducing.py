@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.cluster import KMeans, MiniBatchKMeans
+from threadpoolctl import threadpool_limits
 
 Floats = NDArray[np.float64]
 
@@ -46,7 +47,9 @@ def start_points(
             kmeans = MiniBatchKMeans(
                 count, init="k-means++", n_init=1, max_iter=20, batch_size=4096, random_state=rng
             )
-            points.append(kmeans.fit(rows, sample_weight=w).cluster_centers_)
+            # On a busy machine threads that wait for each other would take many times as long.
+            with threadpool_limits(1):
+                points.append(kmeans.fit(rows, sample_weight=w).cluster_centers_)
     return np.unique(np.concatenate(points).astype(np.float64), axis=0)
 
 

@@ -2,6 +2,7 @@
 
 import logging
 import math
+from collections.abc import Sequence
 
 from sepgp.training.record import Record
 from sepgp.training.schedule import Schedule
@@ -24,14 +25,17 @@ class EarlyStop:
     A high learning rate hides a part of what was learned, so training does not stop at once: it
     goes through the rest of its schedule faster, with the rate falling to 0 all the same. What has
     been measured decides, so a run that goes on from a checkpoint ends as if it had never stopped.
+    A training that began after step `first` goes on from its history.
     """
 
-    def __init__(self, schedule: Schedule) -> None:
+    def __init__(self, schedule: Schedule, history: Sequence[Record] = (), first: int = 0) -> None:
         self._schedule = schedule
         self._measured: list[tuple[int, float, float]] = []
         """Steps, the part of the planned training that was done, and the lowest NLL until then."""
         self._turn: tuple[int, float] | None = None
         """The step at which the end came nearer, and the part that was done by then."""
+        for record in history:
+            self.see(record.iteration - first, record)
 
     def see(self, number: int, record: Record) -> None:
         """Take note of step `number` of the training."""

@@ -24,6 +24,7 @@ from sepgp.gp.natural import Natural
 from sepgp.gp.predictor import predictor
 from sepgp.inference.method import METHODS
 from sepgp.model import Model
+from sepgp.threads import Threads, allowed, using
 from sepgp.training.checkpoint import Checkpoint, Identity, identity
 from sepgp.training.factors import factors
 from sepgp.training.loop import chosen, train
@@ -188,18 +189,19 @@ def run_training(
     since: float | None = None,
 ) -> Model:
     """Train, and make the model of what came out."""
-    callbacks = tuple(run.callbacks or ())
+    callbacks, threads = tuple(run.callbacks or ()), Threads(allowed())
     with ExitStack() as stack:
         if run.verbose:
             line = ProgressLine(schedule, source, state.iteration)
             # Last, so that whoever sees a step can rely on what the others do with it.
             callbacks = (*callbacks, stack.enter_context(closing(line)))
         last, history = train(
-            engine, schedule, state, source, callbacks, checkpoint, monitor, since
+            engine, schedule, state, source, callbacks, checkpoint, monitor, since, threads
         )
     evidence = _log_evidence(last, history, source.batches_per_epoch)
     n = source.total_weight
-    model = model_of(settings, start, engine, last, history, n, evidence, seed, checkpoint)
+    with using(threads.count):
+        model = model_of(settings, start, engine, last, history, n, evidence, seed, checkpoint)
     return replace(model, dtype=settings.row_dtype(source.n_rows))
 
 

@@ -28,6 +28,7 @@ def train(
     checkpoint: Checkpoint | None = None,
     monitor: Monitor | None = None,
     since: float | None = None,
+    threads: Threads | None = None,
 ) -> tuple[TrainingState, list[Record]]:
     """Train until `max_iter`, the time budget, the tolerance, held-out rows or a callback say stop.
 
@@ -35,18 +36,16 @@ def train(
     checkpoint is written every so often and at the end; a run that one is left of goes on from it.
     A monitor measures the model every so often and at the end; the best one is in the state.
     Seconds count from `since`, by `time.perf_counter`, so that a time budget covers what was done
-    before the first step; by default they count from now.
+    before the first step, or from now. `threads` finds how many are fastest.
     """
     history, seconds, stop = list[Record](), 0.0, False
     if checkpoint is not None:
-        state, history, seconds, finished = checkpoint.resume(state)
-        if finished:
+        state, history, seconds, stop = checkpoint.resume(state)
+        if stop:
             return state, history
-    begin = (time.perf_counter() if since is None else since) - seconds
-    first, measuring = state.iteration - len(history), 0.0
-    early, threads = EarlyStop(schedule), Threads(allowed())
-    for number, record in enumerate(history, 1):
-        early.see(number, record)
+    begin, measuring = (time.perf_counter() if since is None else since) - seconds, 0.0
+    first = state.iteration - len(history)
+    early, threads = EarlyStop(schedule, history, first), threads or Threads(allowed())
 
     def clock() -> float:
         return time.perf_counter() - begin

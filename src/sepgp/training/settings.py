@@ -23,7 +23,7 @@ class Settings:
     """What decides the result of a training, but for rows and seed: see `GPClassifier`."""
 
     method: str = "sep"
-    n_inducing: int = 200
+    n_inducing: int | str = AUTO
     inducing: str | ArrayLike = "kmeans"
     kernel: str | Kernel = "auto"
     batch_size: int | None = None
@@ -72,7 +72,8 @@ class Settings:
         one_of("method", self.method, tuple(METHODS))
         one_of("optimizer", self.optimizer, tuple(OPTIMIZERS))
         one_of("dtype", self.dtype, tuple(DTYPES))
-        at_least("n_inducing", self.n_inducing, 1, whole=True)
+        if self.n_inducing != AUTO:
+            at_least("n_inducing", self.n_inducing, 1, whole=True, other=f" or {AUTO!r}")
         n_factors(self.n_factors)
         at_least("power", self.power, 0)
         if self.power > 1 or (self.power < 1 and METHODS[self.method].recounts):
@@ -157,14 +158,14 @@ def n_factors(value: Any) -> None:
         at_least("n_factors", value, 1, whole=True)
 
 
-def at_least(name: str, value: Any, least: float, whole: bool = False) -> None:
-    """Refuse a value that is not a number of at least `least`."""
+def at_least(name: str, value: Any, least: float, whole: bool = False, other: str = "") -> None:
+    """Refuse a value that is not a number of at least `least`; `other` is what else may be."""
     number = isinstance(value, (int, np.integer)) or (
         not whole and isinstance(value, (float, np.floating))
     )
     if isinstance(value, bool) or not number or not value >= least:
         kind = "a whole number" if whole else "a number"
-        raise InvalidParameter(f"{name}={value!r} must be {kind} of at least {least}.")
+        raise InvalidParameter(f"{name}={value!r} must be {kind} of at least {least}{other}.")
 
 
 def class_weights(value: Any) -> None:

@@ -24,10 +24,16 @@ from sepgp.model import Model
 from sepgp.training.choice import best, worth_while
 from sepgp.training.settings import Settings
 
+POINTS, FEW_POINTS, MANY_POINTS = 200, 100, 400
+"""Inducing points by default: in most trainings, in short ones, whose time is better spent on more
+steps, and in long ones, which have steps enough."""
+SHORT, LONG = 10.0, 120.0
+"""Seconds of training of two classes up to which it is short, and from which on it is long."""
 MAX_ROWS = 20_000
 """Rows that inducing points start from; more would cost time and move the points little."""
-ROWS_PER_SECOND = 2_000
-"""Fewer with a short time budget: so many for each of its seconds, but ten for each point."""
+ROWS_PER_SECOND, VALUES_PER_SECOND = 2_000, 200_000
+"""Fewer with a short time budget: so many rows or values for each of its seconds, by whichever is
+fewer, but ten rows for each point."""
 
 
 class Start(NamedTuple):
@@ -86,7 +92,8 @@ def from_rows(
     if points is not None and points.shape[1] == scaling.width:
         Z: Floats = points.numpy()
     elif isinstance(settings.inducing, str):
-        Z = _start_points(settings, arrays, scaling, rng)
+        m = n_points(settings, len(data.classes))
+        Z = _start_points(settings, arrays, scaling, m, rng)
     else:
         Z = scaling.apply(inducing_points(settings.inducing, len(scaling.mean)))
     placed = aligned(torch.as_tensor(Z, device=settings.device))
@@ -127,24 +134,33 @@ def _kernel(
 
 
 def _start_points(
-    settings: Settings, arrays: Arrays, scaling: Scaling, rng: np.random.RandomState
+    settings: Settings, arrays: Arrays, scaling: Scaling, m: int, rng: np.random.RandomState
 ) -> Floats:
-    """Inducing points to start from, scaled, shape (m, width)."""
+    """At most m inducing points to start from, scaled, shape (m, width)."""
     rows, codes, weight = arrays
-    some, most = np.flatnonzero(weight > 0), _most_rows(settings)
+    some, most = np.flatnonzero(weight > 0), _most_rows(settings.time_budget, scaling.width, m)
     if len(some) > most:
         some = np.sort(rng.choice(some, most, replace=False))
     scaled = scaling.apply(rows[some])
-    how, m = str(settings.inducing), settings.n_inducing
-    return start_points(how, scaled, codes[some], weight[some], m, rng)
+    return start_points(str(settings.inducing), scaled, codes[some], weight[some], m, rng)
 
 
-def _most_rows(settings: Settings) -> int:
-    """Rows that inducing points start from, at most."""
+def n_points(settings: Settings, n_classes: int) -> int:
+    """The number m of inducing points: as told, or what the time is enough for."""
+    if settings.n_inducing != AUTO:
+        return int(settings.n_inducing)
     if settings.time_budget is None:
+        return POINTS
+    seconds = settings.time_budget * 2 / n_classes  # a step takes longer the more classes there are
+    return FEW_POINTS if seconds <= SHORT else MANY_POINTS if seconds >= LONG else POINTS
+
+
+def _most_rows(time_budget: float | None, width: int, m: int) -> int:
+    """Rows of so many features that m inducing points start from, at most."""
+    if time_budget is None:
         return MAX_ROWS
-    affordable = int(ROWS_PER_SECOND * min(settings.time_budget, MAX_ROWS / ROWS_PER_SECOND))
-    return min(MAX_ROWS, max(affordable, 10 * settings.n_inducing))
+    affordable = int(min(MAX_ROWS, time_budget * min(ROWS_PER_SECOND, VALUES_PER_SECOND / width)))
+    return max(affordable, min(MAX_ROWS, 10 * m))
 
 
 def inducing_points(given: Any, n_features: int) -> Floats:
