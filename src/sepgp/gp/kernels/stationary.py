@@ -1,0 +1,236 @@
+"""Functions of the distance between two points."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from sepgp.errors import InvalidParameter
+from sepgp.gp.kernels.scaled import Scaled, log_of
+
+
+def _check_spread(spread: float) -> None:
+    if not spread > 0:
+        raise InvalidParameter(f"spread={spread} is not positive; give a number above 0.")
+
+
+# A profile turns squared distances x² and log σ² into K = σ² k(x²) and σ² g, where k' = −g/2.
+Profile = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+
+
+def _squared_distances(A: Tensor, B: Tensor) -> Tensor:
+    """‖a − b‖² for the points A, shape (a, d), and B, shape (b, d): shape (a, b).
+
+    The norms are two more columns of the product −2ABᵀ, so they cost no passes over the result.
+    """
+    ones = A.new_ones(1, 1)
+    left = torch.cat([-2 * A, (A * A).sum(1, keepdim=True), ones.expand(len(A), 1)], 1)
+    right = torch.cat([B, ones.expand(len(B), 1), (B * B).sum(1, keepdim=True)], 1)
+    return (left @ right.T).clamp_min_(0)
+
+
+class _StationaryFunction(torch.autograd.Function):
+    """σ² k(x²) with x² = stretch Σ_d (a_d − b_d)²/ℓ_d², and its derivative written by hand.
+
+    A and B are scaled first, so that x² is the distance of A' and B'. With W = G ∘ σ²g, where G is
+    the incoming adjoint of K and k' = −g/2:
+    dA' = W B' − W1 ∘ A', d log ℓ² = ½ Σ_ab W_ab (a' − b')², d log σ² = Σ G ∘ K.
+    One (a, b) × (b, d) product serves the first two, where autograd would keep the whole graph.
+    """
+
+    @staticmethod
+    def forward(ctx, profile, stretch, same, A, B, log_lengthscale2, log_variance):  # type: ignore[no-untyped-def]
+        scale = math.sqrt(stretch) * torch.exp(-0.5 * log_lengthscale2)
+        A_, B_ = A * scale, B * scale
+        x2 = _squared_distances(A_, B_)
+        if same:
+            x2.fill_diagonal_(0)
+        K, g = profile(x2, log_variance)
+        ctx.same = same
+        ctx.save_for_backward(A_, B_, scale, K, g)
+        return K
+
+    @staticmethod
+    def backward(ctx, G):  # type: ignore[no-untyped-def]
+        A_, B_, scale, K, g = ctx.saved_tensors
+        W = G * g
+        if ctx.same:  # both arguments are the same points: dA holds the whole, dB nothing
+            W += W.T.clone()
+        WB, row_sum = (W @ torch.cat([B_, B_.new_ones(len(B_), 1)], 1)).tensor_split([-1], 1)
+        column_sum = W.sum(0)
+        dA = dB = dlengthscale = dvariance = None
+        if ctx.needs_input_grad[3]:
+            dA = (WB - row_sum * A_) * scale
+        if ctx.needs_input_grad[4] and not ctx.same:
+            dB = (W.T @ A_ - column_sum[:, None] * B_) * scale
+        if ctx.needs_input_grad[5]:
+            dlengthscale = (A_ * (row_sum * A_ - 2 * WB)).sum(0) + column_sum @ (B_ * B_)
+            dlengthscale *= 0.25 if ctx.same else 0.5
+        if ctx.needs_input_grad[6]:
+            dvariance = torch.dot(G.reshape(-1), K.reshape(-1))
+        return None, None, None, dA, dB, dlengthscale, dvariance
+
+
+class Stationary(Scaled):
+    """A function of the distance, with one length-scale per feature.
+
+    Parameters
+    ----------
+    lengthscale : float, sequence of d floats or None
+        Starting length-scales. None takes ℓ² = the median distance between inducing points.
+    variance : float
+        Starting amplitude σ².
+    spread : float
+        Prior standard deviation of the log ℓ² of the features about their common mean, which
+        itself is free. It keeps many length-scales from overfitting few rows; `math.inf` is no
+        prior.
+    """
+
+    def __init__(
+        self,
+        lengthscale: float | Sequence[float] | None = None,
+        variance: float = 1.0,
+        spread: float = 1.5,
+    ) -> None:
+        super().__init__(variance)
+        _check_spread(spread)
+        self.spread = spread
+        self._set_param("lengthscale", lengthscale)
+
+    def _own_params(self) -> dict[str, Any]:
+        lengthscale = None if self.from_data else self.lengthscale.tolist()
+        return {"lengthscale": lengthscale, **super()._own_params(), "spread": self.spread}
+
+    def _set_param(self, name: str, value: Any) -> None:
+        if name == "lengthscale":
+            self.from_data = value is None
+            initial = 1.0 if value is None else value
+            self.log_lengthscale2 = nn.Parameter(2 * log_of(initial, name))
+        elif name == "spread":
+            _check_spread(value)
+            self.spread = value
+        else:
+            super()._set_param(name, value)
+
+    shift_invariant = True
+    stretch = 1.0
+    """Factor on r² that makes the formula of the kernel short."""
+
+    @staticmethod
+    def profile(x2: Tensor, log_variance: Tensor) -> tuple[Tensor, Tensor]:
+        """σ²k and σ²g at x² = stretch·r², where dk/d(x²) = −g/2; may overwrite x2."""
+        raise NotImplementedError
+
+    @property
+    def lengthscale(self) -> Tensor:
+        """The length-scales ℓ, shape (d,)."""
+        return (0.5 * self.log_lengthscale2).exp()
+
+    def start(self, Z: Tensor) -> None:
+        start = self.log_lengthscale2.detach()
+        if self.from_data and len(Z) > 1:
+            median = torch.pdist(Z).median()
+            start = torch.log(median) if median > 0 else start
+        if start.ndim == 0:
+            start = start.expand(Z.shape[1])
+        if len(start) != Z.shape[1]:
+            raise InvalidParameter(
+                f"lengthscale has {len(start)} values but the kernel sees {Z.shape[1]} features; "
+                "give one number or one per feature."
+            )
+        self.log_lengthscale2 = nn.Parameter(start.to(self.log_lengthscale2).clone())
+
+    def lengthen(self, factor: float) -> bool:
+        if self.from_data:
+            self.log_lengthscale2.data += 2 * math.log(factor)
+        return self.from_data
+
+    @classmethod
+    def value(cls, x2: Tensor, log_variance: Tensor) -> Tensor:
+        """σ²k alone, where no gradient is wanted; may overwrite x2."""
+        return cls.profile(x2, log_variance)[0]
+
+    def forward(self, A: Tensor, B: Tensor) -> Tensor:
+        if not torch.is_grad_enabled():
+            scale = math.sqrt(self.stretch) * torch.exp(-0.5 * self.log_lengthscale2)
+            x2 = _squared_distances(A * scale, B * scale)
+            return self.value(x2.fill_diagonal_(0) if A is B else x2, self.log_variance)
+        K: Tensor = _StationaryFunction.apply(  # type: ignore[no-untyped-call]
+            self.profile, self.stretch, A is B, A, B, self.log_lengthscale2, self.log_variance
+        )
+        return K
+
+    def diag(self, X: Tensor) -> Tensor:
+        return self.variance.expand(len(X))
+
+    def extra_repr(self) -> str:
+        values = ", ".join(f"{v:.4g}" for v in self.lengthscale.detach().reshape(-1)[:8])
+        more = ", …" if self.lengthscale.numel() > 8 else ""
+        return f"lengthscale=[{values}{more}], {super().extra_repr()}"
+
+
+class RBF(Stationary):
+    """exp(−r²/2): infinitely smooth functions."""
+
+    @staticmethod
+    def profile(x2: Tensor, log_variance: Tensor) -> tuple[Tensor, Tensor]:
+        k = torch.sub(log_variance, x2, alpha=0.5).exp_()
+        return k, k
+
+    @classmethod
+    def value(cls, x2: Tensor, log_variance: Tensor) -> Tensor:
+        return x2.mul_(-0.5).add_(log_variance).exp_()
+
+
+class Matern12(Stationary):
+    """exp(−r): continuous, rough functions."""
+
+    @staticmethod
+    def profile(x2: Tensor, log_variance: Tensor) -> tuple[Tensor, Tensor]:
+        x = x2.sqrt_()
+        k = torch.sub(log_variance, x).exp_()
+        # At x = 0 the derivative does not exist; 0 keeps coinciding points where they are.
+        return k, torch.where(x > 0, k / x, torch.zeros_like(x))
+
+    @classmethod
+    def value(cls, x2: Tensor, log_variance: Tensor) -> Tensor:
+        return x2.sqrt_().neg_().add_(log_variance).exp_()
+
+
+class Matern32(Stationary):
+    """(1 + x) exp(−x) with x = √3 r: once differentiable functions."""
+
+    stretch = 3.0
+
+    @staticmethod
+    def profile(x2: Tensor, log_variance: Tensor) -> tuple[Tensor, Tensor]:
+        x = x2.sqrt_()
+        e = torch.sub(log_variance, x).exp_()
+        return torch.addcmul(e, x, e), e
+
+    @classmethod
+    def value(cls, x2: Tensor, log_variance: Tensor) -> Tensor:
+        x = x2.sqrt_()
+        e = torch.sub(log_variance, x).exp_()
+        return e.addcmul_(x, e)
+
+
+class Matern52(Stationary):
+    """(1 + x + x²/3) exp(−x) with x = √5 r: twice differentiable functions."""
+
+    stretch = 5.0
+
+    @staticmethod
+    def profile(x2: Tensor, log_variance: Tensor) -> tuple[Tensor, Tensor]:
+        x = x2.sqrt()
+        e = torch.sub(log_variance, x).exp_()
+        g = torch.addcmul(e, x, e).div_(3)
+        return torch.addcmul(3 * g, x2, e, value=1 / 3), g
+
+    @classmethod
+    def value(cls, x2: Tensor, log_variance: Tensor) -> Tensor:
+        x = x2.sqrt()
+        e = torch.sub(log_variance, x).exp_()
+        return e.mul_(x.add_(1).add_(x2, alpha=1 / 3))
