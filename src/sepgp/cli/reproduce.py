@@ -27,7 +27,7 @@ Quick = Annotated[bool, typer.Option("--quick", help="A small version that takes
 
 
 EXPERIMENTS = {
-    "table1": "Seven UCI sets: ADF, EP and SEP, three numbers of inducing points.",
+    "table1": "Seven UCI sets: ADF, EP and SEP, by number of inducing points.",
     "figure2": "MNIST and airline delays: NLL against time, and memory.",
     "figure3": "MNIST: NLL by numbers of rows and of inducing points.",
     "powers": "All these sets: powers from 0 (variational inference) to 1 (EP).",
