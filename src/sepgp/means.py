@@ -6,7 +6,6 @@ them (cross-fitting). Else the scores of training rows would be better than thos
 and f would be as sure of itself as the classifier is of rows that it knows by heart.
 """
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,9 +28,8 @@ FOLDS = 5
 """Parts of the rows, each of which is scored by a classifier that was fitted on the others."""
 PLENTY = 50_000
 """From so many rows on there are two parts: half of the rows say as much as four fifths."""
-NUMBERS_PER_SECOND = 160_000
-"""With a time budget: rows × features that classifiers are fitted on, in all, for each of its
-seconds. Boosted trees take about a tenth of the budget for them."""
+ROWS_PER_SECOND = 20_000
+"""With a time budget: rows that classifiers are fitted on, in all, for each of its seconds."""
 BLOCK = 65_536
 """Rows scored at a time."""
 
@@ -146,13 +144,12 @@ def cross_fitted(
     With many there are two, and new rows get the mean of both scores: a third classifier would cost
     as much as the two together, and half of many rows is enough.
     """
-    affordable = rows_in(time_budget, X.shape[1])
-    count = n_folds(len(y), int(np.bincount(y).min()), affordable)
+    count = n_folds(len(y), int(np.bincount(y).min()), time_budget)
     fold = stratified(y, count, seed)
-    most = min(len(y), affordable / count)
+    most = len(y) if time_budget is None else int(ROWS_PER_SECOND * time_budget / count)
     parts, found = [], np.empty((len(y), *_latents(n_classes)))
     for k in range(count):
-        others = _some(np.flatnonzero(fold != k), int(most), seed)
+        others = _some(np.flatnonzero(fold != k), most, seed)
         part = fitted(classifier, X[others], y[others], weight[others], seed)
         found[fold == k] = score(part, X[fold == k], n_classes)
         parts.append(part)
@@ -161,17 +158,14 @@ def cross_fitted(
     return Mean(tuple(parts), n_classes), found
 
 
-def rows_in(time_budget: float | None, n_features: int) -> float:
-    """How many rows classifiers may be fitted on, in all, within a time budget."""
-    return math.inf if time_budget is None else NUMBERS_PER_SECOND * time_budget / n_features
-
-
-def n_folds(n_rows: int, rarest: int, affordable: float) -> int:
+def n_folds(n_rows: int, rarest: int, time_budget: float | None) -> int:
     """How many folds there are, for rows the rarest class of which has so many.
 
     Five folds and all rows are as much work as five times the rows, and two as much as the rows.
     """
-    many = n_rows >= PLENTY or n_rows * FOLDS > affordable
+    many = n_rows >= PLENTY
+    if time_budget is not None:
+        many |= n_rows * FOLDS > ROWS_PER_SECOND * time_budget
     return 2 if many else max(2, min(FOLDS, rarest))
 
 

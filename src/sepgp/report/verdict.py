@@ -52,7 +52,7 @@ def verdict(found: Findings, entropy: float) -> Iterator[str]:
 def _calibration(found: Findings) -> str:
     error = found.scores["ece"].value
     differ = f"predicted and observed probabilities differ by {error:.3f} on average"
-    by_chance = f"{found.chance:.3f} would be chance"
+    by_chance = f"perfect calibration would give {found.chance:.3f} by chance"
     if error < max(SMALL, CALIBRATED * found.chance):
         return f"Calibrated: {differ}; {by_chance}."
     over = _overconfidence(found.tally.reliability(), len(found.confusion.counts) == 2)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from sepgp.data.inputs import TrainingData
 from sepgp.data.prepared import ArrayData, StreamData
 from sepgp.data.stream_source import MEMORY
-from sepgp.means import Halves, Mean, cross_fitted, draw, halves, named, rows_in
+from sepgp.means import ROWS_PER_SECOND, Halves, Mean, cross_fitted, draw, halves, named
 from sepgp.model import Model
 from sepgp.training.settings import Settings
 
@@ -45,8 +45,9 @@ def of_stream(settings: Settings, data: StreamData, seed: int) -> Halves:
 
     With a time budget they are fewer if it is short. Cost: a pass over the rows.
     """
-    n_features = len(data.survey.scaling.mean)
-    most = min(MEMORY / (8 * (n_features + 3)), rows_in(settings.time_budget, n_features))
+    most = MEMORY / (8 * (len(data.survey.scaling.mean) + 3))
+    if settings.time_budget is not None:
+        most = min(most, ROWS_PER_SECOND * settings.time_budget)
     share = most / data.n_rows
     X, y, weight, numbers = data.take(lambda numbers: draw(numbers, seed)[1] < share)
     return halves(named(settings.mean), X, y, weight, numbers, len(data.classes), seed)
