@@ -2,7 +2,7 @@
 
 python benchmarks/busy.py
 
-On a quiet machine: the library as it comes beside every fixed number of threads. Then the same
+On a quiet machine: the defaults of the library beside every fixed number of threads. Then the same
 with one endless loop per core beside it, as a part of the quiet rate. Then the number of threads
 under an affinity of one core.
 """
@@ -64,7 +64,7 @@ def main() -> None:
     torch.set_num_threads(CORES)
     rows_per_second(50, 200, None)
     print("m    batch  quiet: " + "  ".join(f"{t} threads" for t in range(1, CORES + 1)), end="")
-    print("  as it comes  of the best  busy  of quiet")
+    print("     defaults  of the best  busy  of quiet")
     for m, batch in SIZES:
         fixed = [best(m, batch, t) for t in range(1, CORES + 1)]
         free = best(m, batch, None)

@@ -1,15 +1,17 @@
 """The command line: what it prints, and one sentence for every mistake."""
 
 import os
+import re
 import subprocess
 import sys
 
 import numpy as np
 import pandas as pd
 import pytest
+import typer
 
 from sepgp import GPClassifier
-from sepgp.cli.main import main
+from sepgp.cli.main import app, main
 from sepgp.experiments import cells, table1
 from sepgp.experiments.catalogue import CATALOGUE
 
@@ -81,6 +83,19 @@ def test_help_has_an_example(command, capsys, monkeypatch):
     code, out, _ = run(capsys, *command.split(), "--help")
     assert code == 0
     assert [line for line in out.splitlines() if line.strip().startswith(f"sepgp {command} ")]
+
+
+@pytest.mark.parametrize("command", ["", "reproduce", *COMMANDS])
+def test_help_is_whole_in_80_columns(command, capsys, monkeypatch):
+    """Names of options were cut to `--drop-unlabel…`."""
+    monkeypatch.setenv("COLUMNS", "80")
+    _, out, _ = run(capsys, *command.split(), "--help")
+    node = typer.main.get_command(app)
+    for name in command.split():
+        node = node.commands[name]
+    names = {name for param in node.params for name in (*param.opts, *param.secondary_opts)}
+    assert all(name in out for name in names if name.startswith("--"))
+    assert not re.search(r"\w(…|\.\.\.)", out)
 
 
 def complete(words, **how):

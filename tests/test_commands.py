@@ -324,7 +324,7 @@ def test_without_validation_nothing_is_held_out(folder, tmp_path) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout == ""
     assert "NLL" not in done.stderr
-    assert "400 rows of 5 columns" in done.stderr
+    assert "400 training rows of 5 columns" in done.stderr
 
 
 def test_quiet_says_nothing_but_the_results(folder, tmp_path) -> None:

@@ -25,8 +25,9 @@ from sepgp.evaluation.relevance import relevance
 from sepgp.evaluation.tally import THRESHOLDS, Tally
 from sepgp.evaluation.two_classes import BINS
 from sepgp.evaluation.uncertainty import uncertainty
+from sepgp.report import maps
 from sepgp.report.columns import Column, columns, fitting, moment, number
-from sepgp.report.dependence import curve, decision_map, grid
+from sepgp.report.dependence import Map, curve, decision_map, grid
 from sepgp.report.findings import SHOWN, findings
 from sepgp.report.posterior import draw, probabilities, unlearned
 
@@ -200,6 +201,17 @@ def test_relevance_by_hand(kernel):
 
 
 @pytest.mark.slow
+def test_the_map_of_a_boolean_has_its_two_values_on_the_axis():
+    """It had ticks at -0.5, 0.5 and 1.5 too."""
+    x, y = (Column(name, "number", k, False) for k, name in enumerate(("amount", "abroad")))
+    p = np.full((2, 30), 0.5)
+    found = Map(x, y, np.linspace(0, 30, 30).tolist(), [0.0, 1.0], p, p)
+    texts = re.findall(r"<text[^>]*>([^<]*)</text>", maps.amounts(found, p, (0, 1), "d").__html__())
+    assert texts.count("0") == 2  # of both axes
+    assert "1" in texts
+    assert not [text for text in texts if "." in text]
+
+
 def test_a_text_of_noise_has_little_relevance():
     rng = np.random.default_rng(0)
     rows = 1500

@@ -50,9 +50,7 @@ def test_true_probabilities_are_better_and_calibrated(rows):
     assert "better columns" in following
 
 
-@pytest.mark.parametrize(
-    ("power", "words"), [(4.0, "Too sure of itself"), (0.3, "Less sure than it could be")]
-)
+@pytest.mark.parametrize(("power", "words"), [(4.0, "Overconfident"), (0.3, "Underconfident")])
 def test_probabilities_that_are_too_sharp_or_too_dull(rows, power, words):
     p, y = rows
     assert said(sharper(p, power), y)[1].startswith(words)
@@ -61,7 +59,7 @@ def test_probabilities_that_are_too_sharp_or_too_dull(rows, power, words):
 def test_of_many_classes_the_one_said_is_too_sure(rows):
     """There the event is that it was right, and may be too sure below one half as well."""
     p, y = rows
-    assert said(np.minimum(p + 0.2, 0.99), y, n_classes=3)[1].startswith("Too sure of itself")
+    assert said(np.minimum(p + 0.2, 0.99), y, n_classes=3)[1].startswith("Overconfident")
     assert said(np.minimum(p + 0.2, 0.99), y)[1].startswith("Not calibrated")
 
 

@@ -228,7 +228,7 @@ def curve_table(result: dict[str, Any]) -> str:
     """All contestants on one set."""
     seconds, goal = result["seconds"], target(result)
     header = ["model", *(f"{share * seconds:g} s" for share in result["shares"]), f"{seconds:g} s"]
-    header += ["range", "lowest", "there on the way, s", "there by a budget, s"]
+    header += ["range", "lowest", "target, longest run, s", "target, budget, s"]
     header += ["rows per second", "peak memory, MB"]
     lines = []
     for contestant, entries in result["curves"].items():
@@ -288,7 +288,7 @@ def advantage(result: dict[str, Any]) -> str:
     text = f"The lowest NLL of a peer is {goal:.4f}, after {min(peers):.1f} s."
     for contestant in curves.OURS:
         ours = times.get(contestant)
-        text += f" {named(contestant)} is there "
+        text += f" {named(contestant)} reaches it "
         text += (
             "never." if ours is None else f"after {ours:.1f} s, {min(peers) / ours:.1f}× as fast."
         )
@@ -344,16 +344,17 @@ def curve_section(name: str, result: dict[str, Any]) -> str:
     )
 
 
-READING = """Test NLL by seconds of training. A column of seconds is a whole run with that budget,
-and the last such column the end of the longest run, whose way is in the plot; a peer whose best
-trial had a constant rate has a run with a cosine there too, and the better counts. All are means
-over the repeats, and "range" is how far these are apart at the longest run's end. The clock runs
-in training steps alone: not while the test rows are looked at, nor in a first step that learns
-nothing, in which some libraries compile, nor in preparing the inducing points, which are the same
-for all. "There" is the lowest NLL of any peer at any look, by the test rows: "on the way" of the
-longest run, or "by a budget". The peers' settings are the best of the trials below by training
-rows held out; sepgp has its defaults. Memory is the peak of the process, and in brackets without
-what its libraries took before there was any data.
+READING = """\
+Test NLL by seconds of training. Each column of seconds is a run with that budget; the last is
+the longest run, which the plot shows. A peer whose best trial had a constant rate also has runs
+with a cosine schedule, and the better one counts. All are means over the repeats, and "range" is
+how far these differ at the end of the longest run. The clock runs in training steps alone: not
+while the test rows are evaluated, nor in a first step that learns nothing, in which some libraries
+compile, nor while the inducing points are prepared, which are the same for all. The target is the
+lowest test NLL of any peer at any time: "target, longest run" is when the longest run has it, and
+"target, budget" the shortest budget whose run ends with it. The settings of the peers are the best
+of the trials below on held-out training rows; sepgp has its defaults. Memory is the peak of the
+process, and in brackets without what its libraries took before there was any data.
 """
 
 

@@ -93,7 +93,7 @@ MADE: dict[str, Callable[[Path | None], Split]] = {
 def prepare(name: str, data: Path | None) -> Path:
     """A folder with the rows of a set and where training starts, made on first use.
 
-    Features are standardised, with far values drawn in, as `GPClassifier` does; inducing points
+    Features are standardised, with far values compressed, as `GPClassifier` does; inducing points
     start at its k-means centres, and length-scales where its kernel starts.
     """
     folder = FOLDER / name

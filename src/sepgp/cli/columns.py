@@ -19,7 +19,9 @@ SHOWN = 40
 
 Read = Annotated[
     list[str] | None,
-    typer.Option(metavar="COLUMN=KIND", help="Read it as number, text or date, or drop it."),
+    typer.Option(
+        metavar="COLUMN=KIND", help="Read it as number, text or date, or drop it; repeat for more."
+    ),
 ]
 DayFirst = Annotated[
     bool | None, typer.Option("--dayfirst/--monthfirst", help="How 3/4/2021 is read.")

@@ -7,12 +7,12 @@ import typer
 
 from sepgp.cli.options import Data, refuse_inputs
 
-app = typer.Typer()
+app = typer.Typer(rich_markup_mode=None)
 
 
 @app.callback(invoke_without_command=True)
 def data(context: typer.Context, data: Data = None) -> None:
-    """List the data sets that the experiments use, or get one of them.
+    """List the data sets of the experiments, or get one.
 
     \b
     sepgp data --data DIR
@@ -24,7 +24,8 @@ def data(context: typer.Context, data: Data = None) -> None:
 
 @app.command()
 def fetch(
-    name: Annotated[str, typer.Argument(help="A data set that OpenML has.")], data: Data = None
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A data set that OpenML has.")],
+    data: Data = None,
 ) -> None:
     """Download a data set from OpenML into the folder.
 
@@ -38,11 +39,13 @@ def fetch(
 
 @app.command()
 def airline(
-    flights: Annotated[Path, typer.Argument(help="2008.csv, plain or compressed.")],
-    planes: Annotated[Path, typer.Argument(help="plane-data.csv.")],
+    flights: Annotated[
+        Path, typer.Argument(metavar="FLIGHTS", help="2008.csv, plain or compressed.")
+    ],
+    planes: Annotated[Path, typer.Argument(metavar="PLANES", help="plane-data.csv.")],
     data: Data = None,
 ) -> None:
-    """Build the airline data set from two files of the ASA Data Expo 2009.
+    """Build the airline data from two files of the ASA Data Expo.
 
     \b
     sepgp data airline 2008.csv.bz2 plane-data.csv --data DIR

@@ -41,11 +41,11 @@ def evaluate(
     drop_unlabelled: Unlabelled = False,
     json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
 ) -> None:
-    """Say how good the probabilities are, with 95 % bootstrap intervals.
+    """Measure how good the probabilities are on labelled rows.
 
-    With more than two classes the Brier score is summed over them, and the calibration error is
-    that of the most probable class. What the rows do not tell, as the area under the ROC curve
-    with rows of one class, is null in JSON.
+    Every score has a 95 % bootstrap interval. With more than two classes the Brier score is summed
+    over them, and the calibration error is that of the predicted class. A score that the rows do
+    not have, as the area under the ROC curve with rows of one class, is null in JSON.
 
     \b
     sepgp evaluate loans.sepgp new-loans.csv
@@ -99,7 +99,9 @@ def show(
         typer.echo(f"{len(y):,} {kind} of {rows.name}{about}{weighted}:")
     Console().print(table)
     chance = chance_of_calibration_error(p[:, 1] if n_classes == 2 else p.max(1), weight)
-    typer.echo(f"Right probabilities would have an ECE of {chance:.4f} here, by chance.")
+    typer.echo(
+        f"Perfectly calibrated probabilities would have an ECE of {chance:.4f} here, by chance."
+    )
     if 1 < n_present < n_classes:
         typer.echo(f"AUC is over the {n_present} of {n_classes} classes that the rows have.")
 

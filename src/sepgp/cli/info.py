@@ -14,7 +14,7 @@ def info(
     model: Model,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON, for programs.")] = False,
 ) -> None:
-    """Say what a model is, what it was trained on, and which columns matter to it.
+    """Describe a model: data, kernel, training, relevance of columns.
 
     \b
     sepgp info loans.sepgp

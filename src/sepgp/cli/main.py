@@ -29,6 +29,7 @@ OPTIONS = {
 app = typer.Typer(
     help="Sparse Gaussian process classification by stochastic expectation propagation.",
     no_args_is_help=True,
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

@@ -34,7 +34,9 @@ TABLES = (
 DOCUMENTS = (".html", ".htm", ".pdf", ".md", ".xls", ".xlsx", ".ods", ".png", ".zip")
 """Endings of files that are no models."""
 
-Data = Annotated[Path | None, typer.Option(help="Folder with the data sets; else SEPGP_DATA.")]
+Data = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="Folder with the data sets; else SEPGP_DATA.")
+]
 
 
 def _readable_model(path: Path) -> Path:
@@ -56,14 +58,16 @@ Rows = Annotated[
     str,
     typer.Argument(
         metavar="DATA",
-        help="Parquet, CSV, Feather or JSON lines: file, folder, pattern in quotes, or - for CSV.",
+        help='Parquet, CSV, Feather or JSON lines: file, folder, "pattern"; - is CSV from a pipe.',
     ),
 ]
 Target = Annotated[
-    str | None, typer.Option(metavar="COLUMN", help="The labels; the column of training if absent.")
+    str | None,
+    typer.Option(metavar="COLUMN", help="The column with the labels; else that of training."),
 ]
 Weight = Annotated[
-    str | None, typer.Option(metavar="COLUMN", help="Sample weights; equal if absent.")
+    str | None,
+    typer.Option(metavar="COLUMN", help="The column with sample weights; else all are 1."),
 ]
 Unlabelled = Annotated[
     bool, typer.Option("--drop-unlabelled", help="Leave out rows that have no label.")

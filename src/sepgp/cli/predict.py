@@ -23,20 +23,20 @@ def predict(
     model: Model,
     data: Rows,
     out: Annotated[
-        str, typer.Option(metavar="FILE", help="Parquet, CSV, or - for CSV to a pipe.")
+        str, typer.Option(metavar="FILE", help="Parquet or CSV by its ending; - is CSV to a pipe.")
     ] = "predictions.parquet",
     keep: Annotated[
         list[str] | None,
-        typer.Option(metavar="COLUMN", help="A column to copy, such as an id; may be repeated."),
+        typer.Option(metavar="COLUMN", help="A column to copy, such as an id; repeat for more."),
     ] = None,
 ) -> None:
-    """Write the probability, label, latent mean and standard deviation of every row.
+    """Predict the probability, the label and the latent f of rows.
 
-    The probability is that of the second of two classes in alphabetical order, or of the one that
-    sepgp train --positive chose; its column is named after it. With more classes there is one for
-    each of them, and the label, its probability, and the latent mean and standard deviation of its
-    class follow. The latent function f is what the probability comes from: a large standard
-    deviation says that the model has seen nothing like the row.
+    With two classes the probability is that of the second in alphabetical order, or of the one that
+    sepgp train --positive chose; its column is named after it. With more there is a probability for
+    each class, then the label, its probability, and the latent mean and standard deviation of its
+    class. The latent function f is what probabilities come from: a large standard deviation says
+    that no row in training was like this one.
 
     \b
     sepgp predict loans.sepgp new-loans.csv --keep loan_id --out predictions.csv

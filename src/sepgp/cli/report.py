@@ -29,7 +29,7 @@ def report(
     drop_unlabelled: Unlabelled = False,
     out: Page = Path("report.html"),
 ) -> None:
-    """Write an HTML page that shows how good a model is, and where it is unsure.
+    """Write an HTML page on how good a model is, and where unsure.
 
     \b
     sepgp report loans.sepgp new-loans.csv

@@ -13,19 +13,25 @@ from sepgp.cli import signals
 from sepgp.cli.options import Data, same
 from sepgp.errors import InvalidParameter
 
-app = typer.Typer(no_args_is_help=True, help="Repeat an experiment of the paper.")
+app = typer.Typer(
+    no_args_is_help=True, rich_markup_mode=None, help="Repeat an experiment of the paper."
+)
 
-Out = Annotated[Path, typer.Option(help="Folder for the results; made if it is not there.")]
-Jobs = Annotated[int | None, typer.Option(min=1, help="Processes at a time; else all cores.")]
+Out = Annotated[
+    Path, typer.Option(metavar="DIR", help="Folder for the results; made if it is not there.")
+]
+Jobs = Annotated[
+    int | None, typer.Option(metavar="N", min=1, help="Processes at a time; else one per core.")
+]
 Quick = Annotated[bool, typer.Option("--quick", help="A small version that takes minutes.")]
 
 
 EXPERIMENTS = {
-    "table1": "Seven UCI sets, ADF, EP and SEP, three numbers of inducing points.",
-    "figure2": "MNIST and airline delays: negative log-likelihood over time, and memory.",
-    "figure3": "MNIST: numbers of rows and of inducing points.",
-    "powers": "The same sets: powers from variational inference, 0, to EP, 1.",
-    "classes": "Four sets with 4 to 11 classes, ADF, EP and SEP.",
+    "table1": "Seven UCI sets: ADF, EP and SEP, by number of inducing points.",
+    "figure2": "MNIST and airline delays: NLL against time, and memory.",
+    "figure3": "MNIST: NLL by numbers of rows and of inducing points.",
+    "powers": "All these sets: powers from 0 (variational inference) to 1 (EP).",
+    "classes": "Four sets with 4 to 11 classes: ADF, EP and SEP.",
 }
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -20,36 +20,45 @@ CLASSES = 10
 
 Out = Annotated[Path, typer.Option(metavar="FILE", help="Where the model goes.")]
 NewOut = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Where the new model goes; MODEL if absent.")
+    Path | None, typer.Option(metavar="FILE", help="Where the new model goes; else MODEL.")
 ]
-Forgetting = Annotated[float, typer.Option(help="Factor on the weight of old rows, per block.")]
+Forgetting = Annotated[
+    float, typer.Option(metavar="FACTOR", help="Factor on the weight of old rows, per block.")
+]
 Labels = Annotated[str, typer.Option(metavar="COLUMN", help="The column with the labels.")]
 Columns = Annotated[
     str | None, typer.Option(metavar="A,B,…", help="Feature columns; all by default.")
 ]
 Drop = Annotated[str | None, typer.Option(metavar="A,B,…", help="Columns to leave out.")]
+Method = Annotated[str, typer.Option(metavar="NAME", help="sep, ep or adf.")]
+Inducing = Annotated[
+    int | None, typer.Option(metavar="M", help="Inducing points; 200, or by the time, if absent.")
+]
 Kernel = Annotated[
-    str, typer.Option(help="auto, rbf, matern12, matern32, matern52, or a sum: matern32+rbf.")
+    str,
+    typer.Option(
+        metavar="NAME", help="auto, rbf, matern12, matern32, matern52, or a sum: matern32+rbf."
+    ),
 ]
 Mean = Annotated[
-    str | None, typer.Option(help="trees: what boosted trees say is the prior mean of f.")
+    Literal["trees"] | None, typer.Option(help="Boosted trees as the prior mean of f.")
 ]
 Positive = Annotated[
-    str | None,
-    typer.Option(metavar="LABEL", help="Of two classes, the positive one."),
+    str | None, typer.Option(metavar="LABEL", help="The positive one of two classes.")
 ]
-Inducing = Annotated[
-    int | None,
-    typer.Option(metavar="M", help="Inducing points; 200, or by the time budget, if absent."),
-]
+BatchSize = Annotated[int | None, typer.Option(metavar="ROWS", help="Rows per step.")]
+Steps = Annotated[int | None, typer.Option(metavar="N", help="Training steps.")]
+TimeBudget = Annotated[float | None, typer.Option(metavar="SECONDS", help="Time for training.")]
+Seed = Annotated[int, typer.Option(metavar="N", help="Random seed.")]
 Balanced = Annotated[bool, typer.Option("--balanced", help="Give all classes equal weight.")]
 Validation = Annotated[
-    float, typer.Option(min=0, max=0.9, help="Share of rows held out for validation.")
+    float,
+    typer.Option(metavar="SHARE", min=0, max=0.9, help="Share of rows held out for validation."),
 ]
 Early = Annotated[bool, typer.Option(help="Stop once the NLL of held-out rows stops falling.")]
 Checkpoint = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="For progress; OUT.ckpt if absent, and none for EP."),
+    typer.Option(metavar="FILE", help="Where checkpoints go; else OUT.ckpt, with EP nowhere."),
 ]
 Resume = Annotated[bool, typer.Option("--resume", help="Resume from the checkpoint.")]
 
@@ -65,27 +74,26 @@ def train(
     positive: Positive = None,
     weight: Weight = None,
     drop_unlabelled: Unlabelled = False,
-    method: Annotated[str, typer.Option(help="sep, ep or adf.")] = "sep",
-    inducing: Inducing = None,
+    method: Method = "sep",
+    inducing: Inducing = 200,
     kernel: Kernel = "auto",
     mean: Mean = None,
-    batch_size: Annotated[int | None, typer.Option(help="Rows per step.")] = None,
-    steps: Annotated[int | None, typer.Option(help="Training steps.")] = None,
-    time_budget: Annotated[float | None, typer.Option(help="Seconds for training.")] = None,
+    batch_size: BatchSize = None,
+    steps: Steps = None,
+    time_budget: TimeBudget = None,
     balanced: Balanced = False,
     validation: Validation = 0.1,
     early_stopping: Early = True,
     checkpoint: Checkpoint = None,
     resume: Resume = False,
-    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
+    seed: Seed = 0,
     quiet: Quiet = False,
 ) -> None:
     """Train a classifier on the rows of a table.
 
-    Numbers, booleans, dates, text with few values and missing values are all understood; after
-    training a table says how every column was read.
-    Ctrl-C ends training early and keeps the best model so far; the same command with --resume
-    goes on, and so it does after a crash.
+    Columns may have numbers, booleans, dates, text with few values, and missing values; after
+    training a table says how every column was read. Ctrl-C ends training early and keeps the best
+    model so far. After Ctrl-C or a crash, the same command with --resume goes on.
 
     \b
     sepgp train loans.csv --target defaulted --out loans.sepgp
@@ -170,7 +178,7 @@ def _train(model: "GPClassifier", rows: Any, out: Path, quiet: bool, **reading: 
         raise typer.Exit(signals.code(stopped[0]))
     if model.validation_fraction:
         held_out = SplitRows(rows, model.validation_fraction, fitted.seed, held_out=True)
-        chose = "" if fitted.best_iteration == fitted.iteration else ", which chose the step"
+        chose = "" if fitted.best_iteration == fitted.iteration else ", which also chose the model"
         show(fitted, held_out, json=False, quiet=quiet, kind="held-out rows", about=chose)
 
 
@@ -183,7 +191,7 @@ def update(
     forgetting: Forgetting = 1.0,
     quiet: Quiet = False,
 ) -> None:
-    """Learn from new rows, on top of all rows seen before.
+    """Learn from new rows, on top of all rows learned from before.
 
     \b
     sepgp update flights.sepgp today.parquet
@@ -203,7 +211,7 @@ def update(
     fitted.save(out or model)
     if not quiet:
         now = fitted.model_.n_seen
-        typer.echo(f"{out or model}: {before:,.0f} rows before, {now:,.0f} now.", err=True)
+        typer.echo(f"{out or model}: learned from {now:,.0f} rows, {before:,.0f} before.", err=True)
 
 
 def _summary(model: "Fitted", out: Path) -> str:
@@ -211,8 +219,8 @@ def _summary(model: "Fitted", out: Path) -> str:
     earlier = "" if best == model.iteration else f", step {best} was the best and is kept"
     return (
         f"{out}: {model.method.upper()} with {len(model.Z)} inducing points, "
-        f"{model.n_seen:,.0f} rows of {model.schema.n_columns} columns, {model.n_iter} steps in "
-        f"{seconds:.1f} s{earlier}."
+        f"{model.n_seen:,.0f} training rows of {model.schema.n_columns} columns, "
+        f"{model.n_iter} steps in {seconds:.1f} s{earlier}."
     )
 
 

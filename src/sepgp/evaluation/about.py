@@ -21,7 +21,7 @@ def about(model: Model) -> dict[str, Any]:
             "method": f"{model.method.upper()}, {str(model.dtype).removeprefix('torch.')}",
             "classes": _classes([str(label) for label in model.classes.tolist()]),
             "target": model.target or "not known",
-            "rows": f"{model.n_seen:,.0f}",
+            "training rows": f"{model.n_seen:,.0f}",
             "columns": f"{model.schema.n_columns}, as {model.Z.shape[1]} features",
             "inducing points": str(len(model.Z)),
             "kernel": repr(model.kernel).replace("\n", " "),

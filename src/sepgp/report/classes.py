@@ -87,7 +87,7 @@ def abstention(tally: Tally) -> Plot:
     """The error among the rows that it is surest of, against their share."""
     kept, error = tally.abstention()
     top = max(0.01, 1.1 * float(error[kept > 0.02].max(initial=0.0)))
-    plot = Plot((0, 1), (0, top), "Error among the surest rows", (380, 270), 54)
+    plot = Plot((0, 1), (0, top), "Error of the most confident", (380, 270), 54)
     yticks = [(v, f"{100 * v:g} %") for v, _ in ticks(0.0, top, 5)]
     plot.axes("coverage: share of the rows", "error among them", shares(), yticks)
     seen = np.unique(np.linspace(0, len(kept) - 1, 300).astype(int))

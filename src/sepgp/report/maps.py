@@ -19,6 +19,8 @@ DOTS = 250
 """Rows that are drawn."""
 SHADES = 21
 """Colours of an amount."""
+TICKS = 5
+"""On an axis, at most."""
 LEAST = 8
 """Cells that a region of one class needs to have its tag."""
 
@@ -92,11 +94,11 @@ def _filled(found: Map, styles: list[list[str]]) -> Plot:
     bottom = 84 if x.kind == "text" else 40
     ends = (x_edges[0], x_edges[-1]), (y_edges[0], y_edges[-1])
     plot = Plot(*ends, f"Map of {names[0]} and {names[1]}", (380, 300 + bottom), left, bottom)
-    xticks = [] if x.kind == "text" else value_ticks(x, *plot.x, most=5)
+    xticks = [] if x.kind == "text" else _ticks(x, found.xs, plot.x)
     if y.kind == "text":
         plot.axes(names[0], "", xticks, [(i, level(y, v)) for i, v in enumerate(found.ys)])
     else:
-        plot.axes(names[0], names[1], xticks, value_ticks(y, *plot.y, most=5))
+        plot.axes(names[0], names[1], xticks, _ticks(y, found.ys, plot.y))
     if x.kind == "text":
         for i, value in enumerate(found.xs):
             plot.text(plot.px(i) + 4, plot.bottom + 10, level(x, value), anchor="end", turn=-40)
@@ -106,6 +108,13 @@ def _filled(found: Map, styles: list[list[str]]) -> Plot:
         for begin, end in pairwise([0, *changes, len(row)]):
             plot.box((x_edges[begin], x_edges[end]), band, f"cell {row[begin]}")
     return plot
+
+
+def _ticks(column: Column, at: list[Value], ends: Pair) -> list[tuple[float, str]]:
+    """The values themselves if they are few, as 0 and 1 of a boolean, else round ones."""
+    if column.kind == "number" and len(at) <= TICKS:
+        return [(v, level(column, v)) for v in np.array(at, np.float64).tolist()]
+    return value_ticks(column, *ends, most=TICKS)
 
 
 def _edges(column: Column, at: list[Value]) -> Floats:

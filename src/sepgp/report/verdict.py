@@ -8,11 +8,11 @@ from sepgp.evaluation.tally import Reliability
 from sepgp.report.findings import Findings
 
 CALIBRATED = 2.0
-"""Times the calibration error of right probabilities up to which those of a model hold."""
+"""A model is calibrated up to so many times the error of perfectly calibrated probabilities."""
 SMALL = 0.01
 """A calibration error that nobody minds."""
 IGNORANT = 1 / 3
-"""Share of ignorance in all uncertainty from which more rows are worth getting."""
+"""Share of epistemic uncertainty from which more rows are worth getting."""
 
 
 def verdict(found: Findings, entropy: float) -> Iterator[str]:
@@ -34,33 +34,33 @@ def verdict(found: Findings, entropy: float) -> Iterator[str]:
     whole = found.noise + found.ignorance
     if loss.high >= entropy:
         yield (
-            "Next: see in the learning curve whether training was done, and look for columns that "
-            "tell the classes apart."
+            "Next: see in the learning curve whether training has converged, and look for columns "
+            "that tell the classes apart."
         )
     elif whole > 0 and found.ignorance / whole > IGNORANT:
         yield (
             f"Next: more rows or more inducing points, since {_percent(found.ignorance / whole)} "
-            "of the uncertainty is ignorance, which they would take away."
+            "of the uncertainty is epistemic, which they would reduce."
         )
     else:
         yield (
-            "Next: better columns, since most of the uncertainty is noise, which more rows would "
-            "not take away."
+            "Next: better columns, since most of the uncertainty is aleatoric, which more rows "
+            "would not reduce."
         )
 
 
 def _calibration(found: Findings) -> str:
     error = found.scores["ece"].value
     differ = f"predicted and observed probabilities differ by {error:.3f} on average"
-    by_chance = f"right ones would by {found.chance:.3f}, by chance"
+    by_chance = f"perfect calibration would give {found.chance:.3f} by chance"
     if error < max(SMALL, CALIBRATED * found.chance):
         return f"Calibrated: {differ}; {by_chance}."
     over = _overconfidence(found.tally.reliability(), len(found.confusion.counts) == 2)
     if over > error / 2:
         advice = "Calibrate it on held-out rows before relying on it"
-        return f"Too sure of itself: {differ}; {by_chance}. {advice}."
+        return f"Overconfident: {differ}; {by_chance}. {advice}."
     if over < -error / 2:
-        return f"Less sure than it could be: {differ}; {by_chance}."
+        return f"Underconfident: {differ}; {by_chance}."
     return f"Not calibrated, too high for some rows and too low for others: {differ}; {by_chance}."
 
 
