@@ -151,7 +151,7 @@ def _train(model: "GPClassifier", rows: Any, out: Path, quiet: bool, **reading: 
     ):
         rows = CountedRows(CachedRows(rows, MEMORY))  # held-out rows are read again in the end
         fitted = model.fit(rows, **reading).model_
-    model.save(out)
+        model.save(out)
     if not begun:
         typer.echo(
             "The run was finished already; more --steps or --time-budget go on with it.", err=True
