@@ -286,3 +286,13 @@ def test_folders_that_are_links_were_left_out(tmp_path) -> None:
     (tmp_path / "data" / "link").symlink_to(tmp_path / "elsewhere")
     (tmp_path / "data" / "back").symlink_to(tmp_path / "data")
     assert sum(map(len, open_rows(str(tmp_path / "data")).blocks())) == 4
+
+
+def test_sparse_columns_of_pandas_were_refused() -> None:
+    places = pd.get_dummies(pd.Series(["a", "b", "c"] * 20), sparse=True)
+    dense = pd.get_dummies(pd.Series(["a", "b", "c"] * 20))
+    words = pd.Series(["u", "v"] * 30)
+    fitted = quick(max_iter=2).fit(places.assign(word=words), np.arange(60) % 2)
+    expected = quick(max_iter=2).fit(dense.assign(word=words), np.arange(60) % 2)
+    assert_array_equal(fitted.predict_proba(places.assign(word=words)),
+                       expected.predict_proba(dense.assign(word=words)))  # fmt: skip
