@@ -47,9 +47,9 @@ SIGNS = {
     r"^(\p{Sc} ?)?\((.+)\)$": r"-\1\2",  # as accountants write it
     r"(\d)[.,]-{1,2}(\D*)$": r"\1\2",  # 5.- is without cents
     r"^(\d[^-]*)-( ?\p{Sc}?)$": r"-\1\2",  # as SAP does
-    r"\b(?:eur|euros?)\b": "€",
-    r"\busd\b": "$",
-    r"\bgbp\b": "£",
+    r"(^|[^\pL])(?:eur|euros?)($|[^\pL])": r"\1€\2",
+    r"(^|[^\pL])usd($|[^\pL])": r"\1$\2",
+    r"(^|[^\pL])gbp($|[^\pL])": r"\1£\2",
     r"(\pL{3})s$": r"\1",  # years and year
     r"^(\d+)(?:st|nd|rd|th|er|ème|e)( .*)?$": r"\1th\2",
     r"^(\d):([0-5]\d\.\d+)$": r"0:0\1:\2",  # minutes and seconds
