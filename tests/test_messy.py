@@ -413,6 +413,11 @@ def test_the_header_below_merged_cells_is_found_by_its_names(tmp_path) -> None:
         open_rows(str(path), "z")
 
 
+def parquet() -> bytes:
+    pq.write_table(pa.table({"x": [1.0, 2.0], "y": ["a", "b"]}), file := pa.BufferOutputStream())
+    return file.getvalue().to_pybytes()
+
+
 ROWS = [f"{i},{'pqr'[i % 3]},{'ab'[i % 2]}" for i in range(60)]
 
 
@@ -443,10 +448,11 @@ def test_encodings_with_zeros(encoding, tmp_path) -> None:
     ("content", "said"),
     [
         (b"PK\x03\x04\x14\x00", "is a spreadsheet or an archive, whatever its name says; rename"),
+        (parquet(), "is Parquet, whatever its name says; rename it, or save it as CSV"),
         (gzip.compress(b"x,y\n1,2\n"), "is packed by gzip, whatever its name says; rename it"),
         (b"x w y\n1 2 a\n2 3 b\n", "has one column only, 'x w y'; set its values apart by commas"),
     ],
-    ids=["spreadsheet", "packed", "spaces"],
+    ids=["spreadsheet", "Parquet", "packed", "spaces"],
 )
 def test_files_that_are_no_csv_are_said_to_be_what_they_are(content, said, tmp_path) -> None:
     path = tmp_path / "rows.csv"
@@ -454,6 +460,12 @@ def test_files_that_are_no_csv_are_said_to_be_what_they_are(content, said, tmp_p
     with pytest.raises(InvalidData, match=said) as caught:
         open_rows(str(path), "y")
     assert_one_sentence(str(caught.value))
+
+
+def test_a_column_called_par1_is_no_parquet(tmp_path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("PAR1,y\n1,a\n2,b\n")
+    assert open_rows(str(path), "y").schema.names == ["PAR1"]
 
 
 def test_dates_as_labels_were_lost_when_the_model_was_saved(tmp_path) -> None:

@@ -94,7 +94,7 @@ class CSVRows(LineRows):
     def _refuse_values(self, path: str) -> None:
         """Refuse a file that has no header, but values in its first line, or a single column."""
         names = self._headers[path]
-        if len(names) == 1 and self._named - {*names}:
+        if len(names) == 1 and any(name in names[0] for name in self._named - {*names}):
             raise InvalidData(
                 f"{path} has one column only, {brief(names[0])!r}; set its values apart by commas, "
                 "semicolons, tabs or bars."

@@ -29,7 +29,7 @@ MARKS = {
 OTHERS = {
     b"PK\x03\x04": "a spreadsheet or an archive",
     b"\xd0\xcf\x11\xe0": "a spreadsheet",
-    b"PAR1": "Parquet",
+    b"PAR1\x15": "Parquet",
     b"\x1f\x8b": "packed by gzip",
     b"%PDF": "a PDF",
 }
@@ -114,13 +114,13 @@ class LineRows(Rows):
             with pa.input_stream(path) as packed:
                 place = self._converted(iter(lambda: packed.read(PIECE), b""))
         with open(place, "rb") as file:
-            start = file.read(4)
+            start = file.read(5)
         for mark, what in OTHERS.items():
             if start.startswith(mark):
                 raise InvalidData(
                     f"{path} is {what}, whatever its name says; rename it, or save it as CSV."
                 )
-        if encoding := _encoding(start):
+        if encoding := _encoding(start[:4]):
             place = self._in_utf8(place, encoding)
         try:
             self._pieces += self._pieces_of(path, place)
