@@ -23,6 +23,27 @@ def duration(minutes: int) -> str:
     return f"{hours}h {rest}m" if hours and rest else f"{hours}h" if hours else f"{rest}m"
 
 
+def moment(x: float) -> dt.datetime:
+    return dt.datetime(2021, 3, 1, 12) + dt.timedelta(seconds=round(2e6 * x))
+
+
+def rank(x: float) -> str:
+    n = max(1, round(60 + 20 * x))
+    return (
+        f"{n}{'th' if n % 100 in (11, 12, 13) else {1: 'st', 2: 'nd', 3: 'rd'}.get(n % 10, 'th')}"
+    )
+
+
+def power(x: float) -> str:
+    digits, exponent = f"{np.exp(5 + 2 * x):.2e}".split("e")
+    return f"{digits} ×10^{int(exponent)}/L"
+
+
+def frequency(x: float) -> str:
+    mega = 1000 * np.exp(x / 2)
+    return f"{mega:.0f} MHz" if mega < 1000 else f"{mega / 1000:.2f} GHz"
+
+
 FORMATS: dict[str, Callable[[float], str]] = {
     "plain": lambda x: f"{100 * x:.2f}",
     "money": lambda x: f"${1e4 * x:,.2f}".replace("$-", "-$"),
@@ -45,6 +66,28 @@ FORMATS: dict[str, Callable[[float], str]] = {
     "form": lambda x: f"{day(x):%Y/%m/%d} 9:15:00 AM MEZ",
     "dotted date": lambda x: f"{day(x):%d.%m.%Y}",
     "named date": lambda x: f"{day(x):%b %d, %Y}",
+    "rank": rank,
+    "power of ten": power,
+    "frequency": frequency,
+    "currency in front": lambda x: f"Rs. {5e4 + 1e4 * x:,.2f}",
+    "without cents": lambda x: f"CHF {5e4 + 1e4 * x:,.0f}.-".replace(",", "'"),
+    "accounts in dollars": lambda x: f"$ ({-1e3 * x:,.2f})" if x < 0 else f"$ {1e3 * x:,.2f}",
+    "text of a spreadsheet": lambda x: f'="{100 * x:.2f}"',
+    "dash": lambda x: f"{100 * x:.2f}".replace("-", "–"),
+    "signs nobody sees": lambda x: f"\u200e{5e4 + 1e4 * x:,.0f}\u200b".replace(",", "\u2007"),
+    "share behind": lambda x: f"{200 + 50 * x:.0f} ({100 + 25 * x:.1f} %)",
+    "latitude": lambda x: f"{abs(30 * x):.3f}° {'N' if x > 0 else 'S'}",
+    "minutes and seconds": lambda x: "{:.0f}:{:04.1f}".format(*divmod(round(600 + 100 * x, 1), 60)),
+    "hours with h": lambda x: "{}h{:02d}".format(*divmod(round(600 + 100 * x), 60)),
+    "time of a web server": lambda x: f"{moment(x):%d/%b/%Y:%H:%M:%S} +0100",
+    "time of C": lambda x: f"{moment(x):%a %b %d %H:%M:%S %Y}",
+    "time of JavaScript": lambda x: f"{moment(x):%a %b %d %Y %H:%M:%S} GMT+0100 (CET)",
+    "time of Oracle": lambda x: f"{moment(x):%d-%b-%y %I.%M.%S.000000 %p}".upper(),
+    "time of SAS": lambda x: f"{moment(x):%d%b%Y:%H:%M:%S}".upper(),
+    "compact time": lambda x: f"{moment(x):%Y%m%dT%H%M%SZ}",
+    "time of a log": lambda x: f"{moment(x):%Y-%m-%d %H:%M:%S},123",
+    "German week": lambda x: "KW {1}/{0}".format(*day(4 * x).isocalendar()[:2]),
+    "short year": lambda x: f"{dt.date(1968, 1, 1) + dt.timedelta(days=round(3e3 * x)):%m/%d/%y}",
     "date with a zone": lambda x: f"{day(x):%Y-%m-%d}T12:00:00Z",
 }
 HOLES: dict[str, tuple[float, list[str]]] = {
@@ -56,6 +99,7 @@ HOLES: dict[str, tuple[float, list[str]]] = {
     "1e30": (0.002, ["1e30"]),
     "1e160": (0.002, ["1e160"]),
 }
+CHOICES = ["letter", "telephone", "visit", "page", "shop"]
 EXTRAS: dict[str, Callable[[int], str]] = {
     "identifier": lambda i: f"customer-{i:06d}",
     "free text": lambda i: f"Called at {i % 24}:{i % 60:02d} about order {7 * i}, no answer",
@@ -65,6 +109,8 @@ EXTRAS: dict[str, Callable[[int], str]] = {
     "one value": lambda i: "same",
     "truth": lambda i: ["True", "FALSE"][i * 7919 % 2],
     "truth in many words": lambda i: ["True", "no", "1", "N", "0", "yes"][i * 7919 % 6],
+    "choices": lambda i: "; ".join(w for k, w in enumerate(CHOICES) if i * 7919 >> k & 1) or "none",
+    "measurements": lambda i: f"{i * 7919 % 60} of 60",
     "two numbers": lambda i: f"{110 + i * 7 % 40}/{60 + i * 11 % 30}",
 }
 FILES: dict[str, Callable[[str], bytes]] = {
@@ -140,5 +186,8 @@ PAIRS = [
     Messy("money", extra="line breaks", file="gzip"),
     Messy("unit", "stray words", extra="two numbers"),
     Messy("minus behind", "signs for missing", file="Latin-1"),
+    Messy("currency in front", "signs for missing", extra="choices"),
+    Messy("time of a web server", "signs for missing", file="gzip"),
+    Messy("rank", "stray words", extra="measurements"),
 ]
 TABLES = SINGLE + PAIRS

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -20,7 +21,10 @@ from scipy.special import log_ndtr, ndtr
 from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 
 import sepgp
+from sepgp.cli.options import TABLES
+from sepgp.cli.reproduce import EXPERIMENTS
 from sepgp.data.rows import open_rows
+from sepgp.data.rows.files import COMPRESSED, FORMATS
 from sepgp.data.split import SplitRows
 from sepgp.evaluation import metrics, two_classes
 
@@ -481,7 +485,11 @@ TRAIN = ["train", "loans.csv", "--target", "defaulted"]
 OVERWRITTEN = [
     ([*TRAIN, "--out", "OUT"], "loans.csv"),
     ([*TRAIN, "--checkpoint", "OUT"], "loans.csv"),
+    ([*TRAIN, "--checkpoint", "OUT", "--resume"], "loans.csv"),
     ([*TRAIN, "--checkpoint", "OUT", "--out", "m.sepgp"], "m.sepgp"),
+    (["train", "lines", "--target", "defaulted", "--out", "OUT"], "lines/a.ndjson"),
+    (["train", "packed", "--target", "defaulted", "--out", "OUT"], "packed/a.csv.bz2"),
+    (["train", "linked", "--target", "defaulted", "--out", "OUT"], "parts/deep/a.csv"),
     (["train", "parts", "--target", "defaulted", "--out", "OUT"], "parts/deep/a.csv"),
     (["train", "parts/*/?.csv", "--target", "defaulted", "--out", "OUT"], "parts/deep/a.csv"),
     (["train", "part*", "--target", "defaulted", "--out", "OUT"], "parts/deep/a.csv"),
@@ -508,6 +516,8 @@ DEFAULTS = [
 LINKS = {
     "equal": lambda file, link: file,
     "spelled otherwise": lambda file, link: file.parent / ".." / file.parent.name / file.name,
+    "relative": lambda file, link: Path(os.path.relpath(file, link.parent)),
+    "in a linked folder": lambda file, link: link.symlink_to(file.parent) or link / file.name,
     "symbolic link": lambda file, link: link.symlink_to(file) or link,
     "link to a link": lambda file, link: (
         (link.parent / "between").symlink_to(file) or link.symlink_to("between") or link
@@ -531,6 +541,11 @@ def inputs(folder, tmp_path):
     for name in ("m.sepgp", "loans.csv", "new.csv"):
         (tmp_path / name).write_bytes((folder / name).read_bytes())
     (tmp_path / "parts" / "deep" / "a.csv").write_bytes((folder / "new.csv").read_bytes())
+    for name in ("lines/a.ndjson", "packed/a.csv.bz2"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_bytes(b"")
+    (tmp_path / "linked").mkdir()
+    (tmp_path / "linked" / "parts").symlink_to(tmp_path / "parts")
     return tmp_path
 
 
@@ -551,6 +566,22 @@ def test_a_default_output_that_led_to_an_input_overwrote_it(
     assert_nothing_is_overwritten(inputs, *arguments)
 
 
+@pytest.mark.process
+@pytest.mark.parametrize("link", LINKS.values(), ids=LINKS)
+def test_standard_input_was_overwritten(inputs, link) -> None:
+    out, before = link(inputs / "new.csv", inputs / "link.csv"), (inputs / "new.csv").read_bytes()
+    for arguments in (["predict", "m.sepgp", "-"], ["update", "m.sepgp", "-"]):
+        with open(inputs / "new.csv") as file:
+            done = process(*arguments, "--out", out, stdin=file, cwd=inputs)
+        assert_one_line(done, "would overwrite /dev/stdin; name another file.")
+        assert (inputs / "new.csv").read_bytes() == before
+
+
+def test_endings_of_models_are_none_of_tables() -> None:
+    known = {ending for endings in FORMATS.values() for ending in endings} | set(COMPRESSED)
+    assert known <= set(TABLES)
+
+
 def test_a_checkpoint_in_the_place_of_the_model_is_refused(inputs) -> None:
     assert_nothing_is_overwritten(inputs, *TRAIN, "--out", "new.sepgp", "--checkpoint", "new.sepgp")
 
@@ -567,7 +598,7 @@ def test_a_model_beside_its_data_is_replaced(inputs) -> None:
         assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("name", ["table1", "figure2", "figure3", "powers"])
+@pytest.mark.parametrize("name", EXPERIMENTS)
 def test_results_among_the_data_are_refused(name, tmp_path, monkeypatch) -> None:
     (tmp_path / "link").symlink_to(tmp_path)
     for out in (tmp_path, tmp_path / "link"):
@@ -713,6 +744,21 @@ def test_a_signal_right_before_the_first_step_says_so(folder, tmp_path, monkeypa
     assert done.returncode == 130
     assert done.stderr.endswith("No step was made, and no model was written.\nStopped.\n")
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+@SIGNALS
+def test_a_signal_while_the_model_is_saved_lost_it(
+    folder, tmp_path, monkeypatch, number, code
+) -> None:
+    def save(self, path, save=sepgp.GPClassifier.save):
+        signal.raise_signal(number)
+        save(self, path)
+
+    monkeypatch.setattr("sepgp.GPClassifier.save", save)
+    done = run(*train(folder, tmp_path, "--steps", 5, "--method", "ep"))
+    assert done.returncode == code
+    assert "Stopped at step 5; with --checkpoint another run could go on." in done.stderr
+    assert sepgp.load(tmp_path / "m.sepgp").n_iter_ == 5
 
 
 def unfinished(arguments, monkeypatch) -> None:

@@ -3,10 +3,12 @@
 import numpy as np
 import pandas as pd
 import pytest
+from commandline import run
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from quick import blobs, quick
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
 import sepgp
@@ -41,6 +43,46 @@ def test_a_model_that_save_has_written_always_loads(values, share, factor, table
     assert_array_equal(again.predict_proba(rows), model.predict_proba(rows))
     assert np.isfinite(model.predict_proba(rows)).all()
     assert np.isfinite(model.inducing_points_).all()
+
+
+ODD = st.text(st.characters(codec="utf-8"), min_size=1, max_size=5)
+HOW = [
+    {},
+    {"method": "ep"},
+    {"method": "adf", "dtype": "float32"},
+    {"n_factors": 2},
+    {"n_factors": "class", "class_weight": "balanced"},
+    {"kernel": kernels.Warped(kernels.Matern32(), hidden=3)},
+    {"mean": LogisticRegression()},
+    {"shared_kernel": False},
+]
+
+
+@pytest.mark.filterwarnings("ignore")
+@settings(
+    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    labels=st.lists(ODD, min_size=2, max_size=5, unique=True),
+    levels=st.lists(ODD, min_size=1, max_size=4),
+    name=ODD.filter(lambda name: name not in ("x", "when")),
+    days=st.lists(st.dates(), min_size=2, max_size=4),
+    how=st.sampled_from(HOW),
+)
+def test_a_model_of_an_odd_table_always_loads(labels, levels, name, days, how, tmp_path) -> None:
+    n = 60
+    rows = pd.DataFrame({"x": blobs(n)[0][:, 0]})
+    rows[name] = [levels[i % 7 % len(levels)] for i in range(n)]
+    rows["when"] = [days[i % 5 % len(days)] for i in range(n)]
+    y = np.array([labels[i % len(labels)] for i in range(n)], object)
+    model, path = quick(max_iter=3, **how).fit(rows, y), tmp_path / "model.sepgp"
+    model.save(path)
+    again = sepgp.load(path)
+    assert again.classes_.tolist() == sorted(labels)
+    assert_array_equal(again.predict_proba(rows), model.predict_proba(rows))
+    for arguments in ([], ["--json"]):
+        done = run("info", path, *arguments)
+        assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("factor", [1e-308, 1e-200, 1e-160, 1e155, 1e200, 1e300])

@@ -277,3 +277,22 @@ def test_a_label_of_another_type_was_told_by_its_row_in_a_block(tmp_path, monkey
     match = r"rows.csv has 'maybe' in line 302 of column 'y', .* type int64; correct"
     with pytest.raises(InvalidData, match=match):
         quick().fit(path, target="y")
+
+
+def test_folders_that_are_links_were_left_out(tmp_path) -> None:
+    for name in ("elsewhere", "data"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / f"{name}.csv").write_text("x,y\n1,a\n2,b\n")
+    (tmp_path / "data" / "link").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "data" / "back").symlink_to(tmp_path / "data")
+    assert sum(map(len, open_rows(str(tmp_path / "data")).blocks())) == 4
+
+
+def test_sparse_columns_of_pandas_were_refused() -> None:
+    places = pd.get_dummies(pd.Series(["a", "b", "c"] * 20), sparse=True)
+    dense = pd.get_dummies(pd.Series(["a", "b", "c"] * 20))
+    words = pd.Series(["u", "v"] * 30)
+    fitted = quick(max_iter=2).fit(places.assign(word=words), np.arange(60) % 2)
+    expected = quick(max_iter=2).fit(dense.assign(word=words), np.arange(60) % 2)
+    assert_array_equal(fitted.predict_proba(places.assign(word=words)),
+                       expected.predict_proba(dense.assign(word=words)))  # fmt: skip

@@ -1,5 +1,6 @@
 """Messy tables: the informative column is found, or the command refuses with a way out."""
 
+import gzip
 import json
 import warnings
 
@@ -303,6 +304,210 @@ def test_units_that_can_be_turned_into_each_other_are_one(texts, unit, values) -
     assert found["x"].unit == unit
     assert_allclose(read["x"][: len(values)], values)
     assert not said
+
+
+@pytest.mark.parametrize(
+    ("texts", "unit", "values"),
+    [
+        (["52nd", "1st", "113th", "3rd"], "th", [52, 1, 113, 3]),
+        (["1er", "2e", "13ème"], "th", [1, 2, 13]),
+        (["Rs. 5,000", "Rs 70", "-Rs.3"], "rs", [5000, 70, -3]),
+        (["SEK 5,000", "SEK -70"], "sek", [5000, -70]),
+        (["EUR5", "7EUR", "3 Euro", "€ 2", "–"], "€", [5, 7, 3, 2, np.nan]),
+        (["A$5.50", "-A$7"], "a$", [5.5, -7]),
+        (["R$ 1.234,50", "R$ 7,00"], "r$", [1234.5, 7]),
+        (["5'000.-", "CHF 12.50", "7.--"], "chf", [5000, 12.5, 7]),
+        (["1.234,-", "12,50", "12,50-"], "", [1234, 12.5, -12.5]),
+        (["$ (1,234.50)", "$ 12.00", "($3)"], "$", [-1234.5, 12, -3]),
+        (["–5.5", "—2", "‒1", "3"], "", [-5.5, -2, -1, 3]),
+        (['="12.5"', "'7", "3"], "", [12.5, 7, 3]),
+        (["\u200e12,345\u200b", "\ufeff7"], "", [12_345, 7]),
+        (["1.5×10^3", "2 x 10^-2", "3*10**2"], "", [1500, 0.02, 300]),
+        (["5.6 x10^9/L", "4.1 10*9/L"], "/l", [5.6e9, 4.1e9]),
+        (["45 (12.5%)", "7 (3–9)", "3.5 [1]", "2†"], "", [45, 7, 3.5, 2]),
+        (["12.5 ℃", "13 °C", ".5 °C"], "°c", [12.5, 13, 0.5]),
+        (["500 MHz", "1.5 GHz"], "mhz", [500, 1500]),
+        (["30° N", "12.5° S"], "° n", [30, -12.5]),
+        (["250 μg", "1.5 mg", "300 µg"], "µg", [250, 1500, 300]),
+        (["4:03.7", "12:30.5", "1:02:03"], "h:mm", [243.7, 750.5, 3723]),
+        (["9h30", "17h05"], "h:mm", [34_200, 61_500]),
+    ],
+)
+def test_numbers_that_were_left_out_as_text(texts, unit, values) -> None:
+    found, read, said = read_as(x=texts * 40 + texts[:1])
+    assert found["x"].unit == unit
+    assert_allclose(read["x"][: len(values)], values)
+    assert not said
+
+
+def test_a_remark_in_words_is_not_taken_away() -> None:
+    found, _, _ = read_as(x=["1 (left)", "1 (right)", "2 (left)"] * 40)
+    assert isinstance(found["x"], Text)
+
+
+def test_codes_that_a_spreadsheet_marks_as_text_stay_codes() -> None:
+    found, _, _ = read_as(x=[f'="{i % 40:05d}"' for i in range(120)])
+    assert isinstance(found["x"], Text)
+
+
+@pytest.mark.parametrize(
+    ("text", "date"),
+    [
+        ("20210301T093015Z", "2021-03-01T09:30:15"),
+        ("2021-03-01 09:30:15,250", "2021-03-01T09:30:15.25"),
+        ("01/Mar/2021:09:30:15 +0100", "2021-03-01T08:30:15"),
+        ("Mon Mar 01 2021 09:30:15 GMT+0100 (CET)", "2021-03-01T08:30:15"),
+        ("Mon Mar  1 09:30:15 2021", "2021-03-01T09:30:15"),
+        ("Mon Mar  1 09:30:15 CET 2021", "2021-03-01T09:30:15"),
+        ("01-MAR-21 09.30.15.000000 PM", "2021-03-01T21:30:15"),
+        ("01MAR2021:09:30:15", "2021-03-01T09:30:15"),
+        ("1MAR2021", "2021-03-01"),
+        ("Mar-21", "2021-03-01"),
+        ("KW 7/2021", "2021-02-12"),
+        ("03/01/68", "1968-03-01"),
+        ("03/01/29", "2029-03-01"),
+        ("Mrz-21", "NaT"),
+        ("32MAR2021", "NaT"),
+    ],
+)
+def test_times_that_programs_write(text, date) -> None:
+    (found,) = dates.parsed(pa.array([text], pa.large_string()), dayfirst=False)
+    assert_array_equal(found, np.datetime64(date, "us"))
+
+
+@pytest.mark.parametrize("form", ["#{}", "{} of 60", "{}½", "v{}", "{}-{}"])
+def test_numbers_that_cannot_be_read_and_have_many_values_are_said(form) -> None:
+    found, _, (said,) = read_as(x=[form.format(n, n + 1) for n in range(40)] * 3 + ["7"])
+    assert isinstance(found["x"], Text)
+    assert "are not among the 32 that are told apart, such as" in said
+    assert "such as '7'" not in said
+    assert "write numbers as 1234.5 and dates as 2021-12-31, turn texts into" in said
+    assert not read_as(x=[form.format(n, n + 1) for n in range(30)] * 3)[2]
+
+
+def test_identifiers_with_digits_are_told_how_to_write_numbers() -> None:
+    _, _, (said,) = read_as(x=[f"{n}|{n * n}" for n in range(90)], z=["1", "2"] * 45)
+    assert "and is left out; if it matters, write numbers as 1234.5 and dates as 2021-" in said
+    names = ["".join("abcdefghij"[int(digit)] for digit in f"{n:04d}") for n in range(90)]
+    _, _, (said,) = read_as(x=names, z=["1", "2"] * 45)
+    assert "and is left out; if it matters, read it as text" in said
+
+
+def test_several_choices_in_one_text_are_said() -> None:
+    chosen = [[c for k, c in enumerate("ABCDE") if n >> k & 1] for n in range(1, 32)]
+    for separator in (";", ", ", "|"):
+        _, _, (said,) = read_as(x=[separator.join(some) for some in chosen] * 3)
+        assert "'x' is read as text, since its values hold several choices each, such as" in said
+    places = [f"{town}, {land}" for town, land in zip("abcdefghi", "ABCABCABC", strict=True)]
+    assert not read_as(x=places * 10)[2]
+
+
+def test_the_header_below_merged_cells_is_found_by_its_names(tmp_path) -> None:
+    path = tmp_path / "rows.csv"
+    rows = "".join(f"{i},{i % 7},{i % 2}\n" for i in range(60))
+    path.write_text("Measured,,Result\na,b,y\n" + rows)
+    for wanted in ({"target": "y"}, {"columns": ["b", "a"]}):
+        with pytest.warns(UserWarning, match="has its header in line 2; the lines above it"):
+            assert set(open_rows(str(path), **wanted).schema.names) == {"a", "b"}
+    with pytest.raises(InvalidData, match="has no column 'z'"):
+        open_rows(str(path), "z")
+
+
+def parquet() -> bytes:
+    pq.write_table(pa.table({"x": [1.0, 2.0], "y": ["a", "b"]}), file := pa.BufferOutputStream())
+    return file.getvalue().to_pybytes()
+
+
+ROWS = [f"{i},{'pqr'[i % 3]},{'ab'[i % 2]}" for i in range(60)]
+
+
+@pytest.mark.parametrize(
+    ("form", "names"),
+    [
+        ("{},", ["x", "w", "Unnamed: 3"]),  # a comma at the end of every line but the first
+        ('"9",{}', ["Unnamed: 0", "x", "w"]),  # as R writes names of rows
+    ],
+)
+def test_rows_with_one_value_more_than_the_header(form, names, tmp_path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("\n".join(["x,w,y", *map(form.format, ROWS)]) + "\n")
+    rows = open_rows(str(path), "y")
+    assert rows.schema.names == names
+    assert next(rows.blocks()).X["x"].to_pylist() == [str(i) for i in range(60)]
+    assert next(open_rows(str(path), columns=["w"]).blocks()).X["w"][1].as_py() == "q"
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32", "utf-16", "utf-8-sig"])
+def test_encodings_with_zeros(encoding, tmp_path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_bytes("\n".join(["x,w,y", *ROWS]).encode(encoding))
+    assert next(open_rows(str(path), "y").blocks()).X["x"].to_pylist()[-1] == "59"
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"PK\x03\x04\x14\x00", "is a spreadsheet or an archive, whatever its name says; rename"),
+        (parquet(), "is Parquet, whatever its name says; rename it, or save it as CSV"),
+        (gzip.compress(b"x,y\n1,2\n"), "is packed by gzip, whatever its name says; rename it"),
+        (b"x w y\n1 2 a\n2 3 b\n", "has one column only, 'x w y'; set its values apart by commas"),
+    ],
+    ids=["spreadsheet", "Parquet", "packed", "spaces"],
+)
+def test_files_that_are_no_csv_are_said_to_be_what_they_are(content, said, tmp_path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_bytes(content)
+    with pytest.raises(InvalidData, match=said) as caught:
+        open_rows(str(path), "y")
+    assert_one_sentence(str(caught.value))
+
+
+def test_a_column_called_par1_is_no_parquet(tmp_path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("PAR1,y\n1,a\n2,b\n")
+    assert open_rows(str(path), "y").schema.names == ["PAR1"]
+
+
+def test_dates_as_labels_were_lost_when_the_model_was_saved(tmp_path) -> None:
+    path, model = tmp_path / "rows.csv", tmp_path / "m.sepgp"
+    path.write_text("x,y\n" + "".join(f"{i},2020-01-0{1 + i % 2}\n" for i in range(60)))
+    options = ("--target", "y", "--inducing", 5, "--steps", 2, "--validation", 0, "--out", model)
+    done = run("train", path, *options)
+    assert done.returncode == 0, done.stderr
+    assert "2020-01-01 (30), 2020-01-02 (30)" in done.stderr
+    done = run("evaluate", model, path)
+    assert done.returncode == 0, done.stderr
+    days = pd.to_datetime(["2020-01-01", "2020-01-02"] * 20)
+    for labels in (days, days.to_series().reset_index(drop=True), days.date):
+        with pytest.raises(ValueError, match=r"y has labels of type|Unknown label type") as caught:
+            quick(max_iter=2).fit(np.arange(40.0)[:, None], labels)
+        assert_one_sentence(str(caught.value))
+    fitted = quick(max_iter=2).fit(pd.DataFrame({"x": range(40), "y": days}), target="y")
+    fitted.save(model)
+    assert fitted.classes_.tolist() == ["2020-01-01 00:00:00", "2020-01-02 00:00:00"]
+
+
+def test_a_number_that_is_the_label_of_one_row_brings_a_warning(tmp_path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("x,y\n0,7\n" + "".join(f"{i},{i % 2}\n" for i in range(120)))
+    with pytest.warns(UserWarning, match=r"has the label 7 in one row only, as a class of its own"):
+        quick(max_iter=2).fit(str(path), target="y")
+
+
+def test_missing_values_that_training_had_not_were_not_said(tmp_path) -> None:
+    model, path = tmp_path / "m.sepgp", tmp_path / "new.csv"
+    fit(Messy()).save(model)
+    rows = Messy().frame(50, 1, holes=False)
+    rows.loc[3:, "size"] = ""
+    rows.loc[9, "noise"] = None
+    rows.to_csv(path, index=False)
+    done = run("predict", model, path, "--out", tmp_path / "p.csv")
+    assert done.returncode == 0, done.stderr
+    (said,) = [line for line in done.stderr.splitlines() if "Warning" in line]
+    assert "'size' has no value in row 4 (47 rows in all), as others do in 'noise', where" in said
+    assert_one_sentence(said)
+    with pytest.warns(UserWarning, match="'size' has no value in row 4"):
+        fit(Messy()).predict_proba(rows)
 
 
 def test_currencies_and_sides_of_an_account_are_not_turned_into_each_other() -> None:

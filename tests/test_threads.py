@@ -2,7 +2,9 @@
 
 import multiprocessing
 import os
+import signal
 import threading
+import time
 
 import joblib
 import numpy as np
@@ -10,7 +12,7 @@ import pytest
 import torch
 
 from sepgp import GPClassifier
-from sepgp.threads import SHARE, Threads, allowed, spread, using
+from sepgp.threads import SHARE, Threads, allowed, given_up, spread, using
 
 QUIET = {1: 1.0, 2: 0.6, 4: 0.4, 8: 0.5}
 """Seconds of a step by the number of threads, on a machine with four free cores."""
@@ -136,3 +138,23 @@ def test_a_forked_child_fits_and_predicts_after_a_fit_with_two_threads() -> None
     threads, difference = results.get()
     assert threads == 1
     assert difference < 1e-8
+
+
+def test_ctrl_c_waited_for_the_work_of_all_workers(monkeypatch) -> None:
+    monkeypatch.setattr("sepgp.threads.allowed", lambda: 2)
+    ended = []
+
+    def work(piece: int) -> None:
+        until = time.monotonic() + 20
+        while not given_up() and time.monotonic() < until:
+            time.sleep(0.01)
+        ended.append(given_up())
+
+    main = threading.main_thread().ident
+    threading.Timer(0.2, signal.pthread_kill, (main, signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        spread(work, range(4))
+    assert ended == [True, True]
+    assert not given_up()
+    spread(lambda piece: ended.append(given_up()), range(2))
+    assert ended[2:] == [False, False]

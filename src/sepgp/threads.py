@@ -1,6 +1,7 @@
 """How many threads torch may use, and how many it is faster with."""
 
 import os
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -24,6 +25,8 @@ GAIN = 0.97
 T = TypeVar("T")
 
 _forked = False
+_worker = threading.local()
+"""Of a worker, whether its work was given up."""
 
 
 def _after_fork() -> None:
@@ -61,7 +64,8 @@ def using(count: int) -> Iterator[None]:
 def spread(work: Callable[[T], None], pieces: Sequence[T]) -> None:
     """Do all pieces of work: a worker for each thread that is allowed, torch with one in each.
 
-    Workers never wait for each other, so a busy core delays its own piece alone.
+    Workers never wait for each other, so a busy core delays its own piece alone. Long work asks
+    `given_up` from time to time, so that Ctrl-C need not wait for it.
     """
     workers, before = min(allowed(), len(pieces)), torch.get_num_threads()
     if workers < 2:
@@ -69,12 +73,28 @@ def spread(work: Callable[[T], None], pieces: Sequence[T]) -> None:
             for piece in pieces:
                 work(piece)
         return
+    end = threading.Event()
+
+    def begin() -> None:
+        torch.set_num_threads(1)
+        _worker.end = end
+
     try:
-        with ThreadPoolExecutor(workers, "sepgp", torch.set_num_threads, (1,)) as pool:
-            for _ in pool.map(work, pieces):
-                pass
+        with ThreadPoolExecutor(workers, "sepgp", begin) as pool:
+            try:
+                for _ in pool.map(work, pieces):
+                    pass
+            except BaseException:
+                end.set()
+                raise
     finally:  # what a worker sets holds for threads that start later too
         torch.set_num_threads(before)
+
+
+def given_up() -> bool:
+    """Whether nobody waits any more for the work that this thread does for `spread`."""
+    end = getattr(_worker, "end", None)
+    return end is not None and end.is_set()
 
 
 class Threads:

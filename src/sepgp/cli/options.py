@@ -28,8 +28,10 @@ TABLES = (
     ".arrow",
     ".json",
     ".jsonl",
+    ".ndjson",
     ".gz",
     ".zst",
+    ".bz2",
 )
 DOCUMENTS = (".html", ".htm", ".pdf", ".md", ".xls", ".xlsx", ".ods", ".png", ".zip")
 """Endings of files that are no models."""
@@ -150,9 +152,16 @@ def same(a: Path, b: Path) -> bool:
 
 
 def _files(data: str) -> list[Path]:
-    """The path, or the files that a folder or a pattern stands for."""
+    """The path, or the files that a folder, a pattern or standard input stands for."""
+    if data == "-":
+        return [Path("/dev/stdin")]
     found = [Path(data)]
     if not found[0].exists():
         found += map(Path, glob.glob(data, recursive=True))
-    inside = [file for path in found for file in path.rglob("*") if file.suffix.lower() in TABLES]
-    return found + inside
+    folders = [str(path) for path in found if path.is_dir()]
+    if not folders:
+        return found
+    from sepgp.data.rows.files import files_below
+
+    below = [file for folder in folders for file in files_below(folder)]
+    return found + [file for file in below if file.suffix.lower() in TABLES]

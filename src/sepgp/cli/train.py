@@ -75,7 +75,7 @@ def train(
     weight: Weight = None,
     drop_unlabelled: Unlabelled = False,
     method: Method = "sep",
-    inducing: Inducing = 200,
+    inducing: Inducing = None,
     kernel: Kernel = "auto",
     mean: Mean = None,
     batch_size: BatchSize = None,
@@ -163,7 +163,7 @@ def _train(model: "GPClassifier", rows: Any, out: Path, quiet: bool, **reading: 
     ):
         rows = CountedRows(CachedRows(rows, MEMORY))  # held-out rows are read again in the end
         fitted = model.fit(rows, **reading).model_
-    model.save(out)
+        model.save(out)
     if not begun:
         typer.echo(
             "The run was finished already; more --steps or --time-budget go on with it.", err=True

@@ -21,6 +21,8 @@ MANY_CODES, FEW_CODES = 30, 10
 second are not, if there are more than it."""
 
 
+LABELS = (str, bool, int, float, np.bool_, np.integer, np.floating)
+"""Types of labels: those that a model file can hold."""
 MANY_ROWS = 100
 """With fewer, classes of one row are nothing strange."""
 
@@ -153,6 +155,12 @@ def labels(values: Any, n_rows: int, what: str = "y") -> NDArray[Any]:
         raise missing_labels(int(np.sum(missing)), what)
     if y.dtype.kind == "f" and np.isinf(y).any():
         raise InvalidData(f"{what} contains infinity (inf); drop the rows that have no label.")
+    kinds = set(map(type, y.tolist())) if y.dtype.kind == "O" else {y.dtype.type}
+    if strange := [kind for kind in kinds if not issubclass(kind, LABELS)]:
+        raise InvalidData(
+            f"{what} has labels of type {strange[0].__name__}; give text, whole numbers or truth "
+            "values."
+        )
     return y
 
 
@@ -241,11 +249,12 @@ def several_classes(
 
 
 def warn_of_single(counts: Mapping[Any, int], what: str) -> None:
-    """Warn of a text that is the label of one row, as a line of units or a total has."""
-    single = [label for label, count in counts.items() if isinstance(label, str) and count == 1]
-    if single and len(counts) > 2 and sum(counts.values()) >= MANY_ROWS:
+    """Warn of a label of one row, as a line of units, a total or a typing error has."""
+    single = [label for label, count in counts.items() if count == 1]
+    if single and 2 < len(counts) <= MANY_CODES and sum(counts.values()) >= MANY_ROWS:
+        (label,) = np.array(single[:1]).tolist()
         warnings.warn(
-            f"{what} has the label {single[0]!r} in one row only, as a class of its own; if it is "
+            f"{what} has the label {label!r} in one row only, as a class of its own; if it is "
             "none, as in a line of units or a total, remove the row.",
             UserWarning,
             stacklevel=2,

@@ -356,6 +356,16 @@ def _indicator(encoder: Encoder) -> tuple[str, ...]:
     return (f"{encoder.name} is missing",) if encoder.missing else ()
 
 
+def nothing(column: pa.ChunkedArray, name: str) -> NDArray[np.bool_]:
+    """Which values of a column are missing, shape (b,)."""
+    which = kind(column.type, name)
+    if which == "text":
+        return np.asarray(absent(text(column).combine_chunks()).to_numpy(zero_copy_only=False))
+    if which == "number":
+        return np.isnan(numbers(column, name)[:, 0])
+    return np.asarray(column.is_null())
+
+
 def strange(encoder: Encoder, column: pa.ChunkedArray) -> NDArray[np.bool_]:
     """Which values of a column the encoder cannot use as they are, shape (b,): see `Watch`."""
     texts = text(column).combine_chunks() if kind(column.type, encoder.name) == "text" else None

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from sepgp.data.encoding import Encoder, Encoding, Text, Time, refuse_most, strange, text
+from sepgp.data.encoding import Encoder, Encoding, Text, Time, nothing, refuse_most, strange, text
 from sepgp.data.rows.base import BLOCK, Block, Rows, WrappedRows
 from sepgp.errors import brief
 
@@ -19,11 +19,14 @@ class Watch:
         self._n_rows = 0
         self._found: dict[Encoder, tuple[int, str, int]] = {}
         """Of every column that has any: how many, the first of them, and its row."""
+        self._absent: dict[str, tuple[int, int]] = {}
+        """Of every column that lacks some, but did not in training: how many, and the first row."""
 
     def see(self, table: pa.Table) -> None:
         """Look at the next rows. Refuse those most of whose values cannot be used."""
         self._encoding.check(table.schema)
         for encoder in self._encoding.encoders:
+            self._see_absent(encoder, table[encoder.name])
             where = strange(encoder, table[encoder.name])
             if not where.any():
                 continue
@@ -34,8 +37,28 @@ class Watch:
             self._found[encoder] = (count + int(where.sum()), *before)
         self._n_rows += len(table)
 
+    def _see_absent(self, encoder: Encoder, column: pa.ChunkedArray) -> None:
+        if encoder.missing:
+            return
+        where = nothing(column, encoder.name)
+        if where.any():
+            first = self._n_rows + int(np.argmax(where)) + 1
+            count, first = self._absent.get(encoder.name, (0, first))
+            self._absent[encoder.name] = count + int(where.sum()), first
+
     def warn(self) -> None:
-        """Say in one sentence what was found, if there was anything."""
+        """Say what was found, if there was anything: a sentence on values, one on missing ones."""
+        if self._absent:
+            name = max(self._absent, key=lambda name: self._absent[name][0])
+            count, row = self._absent.pop(name)
+            others = " and ".join(map(repr, self._absent))
+            more = f", as others do in {brief(others)}" if others else ""
+            warnings.warn(
+                f"Column {name!r} has no value in row {row:,} ({count:,} rows in all){more}, where "
+                "the model was trained with none missing; fill in what is known, since its "
+                "predictions there are those of an average value.",
+                stacklevel=2,
+            )
         if not self._found:
             return
         encoder = max(self._found, key=lambda e: self._found[e][0])

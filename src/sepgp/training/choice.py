@@ -26,7 +26,7 @@ from sepgp.gp.hyperparameters import Hyperparameters
 from sepgp.gp.inducing import start_points
 from sepgp.gp.kernels import AUTO, MANY_FEATURES, Kernel, Warped, named
 from sepgp.likelihoods import Likelihood
-from sepgp.threads import spread
+from sepgp.threads import given_up, spread
 from sepgp.training.monitor import CHUNK, Monitor
 from sepgp.training.optimizers import Adam
 from sepgp.training.schedule import MINIBATCH_STEPS, inducing_rate
@@ -189,5 +189,7 @@ def score(
     for number, batch in enumerate(islice(source.batches(), steps)):
         rate = Adam.rate * 0.5 * (1 + math.cos(math.pi * number / (steps - 1)))
         state, _ = engine.step(state, batch, source.total_weight, rate, share)
+        if given_up():
+            return math.nan
     measured = Monitor(hyper, likelihood, held_out.source(scaling, CHUNK))
     return measured.measure(None, 0, state.xi, state.sites)[1]

@@ -13,6 +13,16 @@ CLOCK = (
     r" ?(?:Z|UTC|GMT|(?P<z>[-+])(?P<zh>\d\d):?(?P<zm>\d\d))?$"
 )
 """The name of a zone, such as CET, is left away: in one file it is one place's, most likely."""
+USUAL = {
+    r"^(\d{8})T(\d\d)(\d\d)(\d\d)": r"\1T\2:\3:\4",
+    r"(:\d\d),(\d+)$": r"\1.\2",
+    r"^(\d{1,2})/?(\pL{3})/?(\d{4})(?::|$)": r"\1-\2-\3 ",  # of web servers, and SAS
+    r"^(\pL{3} \pL{3} +\d{1,2}) (\d\d:\d\d:\d\d)(?: [A-Z]{3,4})? (\d{4})$": r"\1 \3 \2",  # of C
+    r" GMT([-+]\d{4})(?: \(.*\))?$": r" \1",  # of JavaScript
+    r" (\d\d)\.(\d\d)\.(\d\d)(\.\d+)?( [AP]M)$": r" \1:\2:\3\4\5",  # of Oracle
+    r"^KW ?(\d{1,2})[/ -]+(\d{4})$": r"\2-W\1",  # of German calendars
+}
+"""What programs write in ways of their own, and the usual one."""
 WEEKDAY = r"^(?:\pL{3,10}[.,]? +)?"
 NAME = r"(?P<w>\pL{3,10})"
 OF_YEAR = r"(?P<y>(?:19|20)\d\d)"
@@ -25,9 +35,10 @@ SHAPES = (
     rf"^(?P<m>\d{{1,2}})[-/.]{OF_YEAR}",
     rf"^{OF_YEAR}[-/](?P<m>\d\d)",
     rf"^{NAME}[. -]+{OF_YEAR}",
+    r"^(?P<w>\pL{3})-(?P<y>\d\d)",
     rf"^{OF_YEAR}[-/ ]?Q(?P<q>[1-4])",
     rf"^Q(?P<q>[1-4])[-/ ]?{OF_YEAR}",
-    rf"^{OF_YEAR}[-/ ]?W(?P<k>0[1-9]|[1-4]\d|5[0-3])(?:-[1-7])?",
+    rf"^{OF_YEAR}[-/ ]?W(?P<k>[1-4]\d|5[0-3]|0?[1-9])(?:-[1-7])?",
 )
 """A month or a quarter without a day is its first, and a week a day of it or the next to it."""
 MONTHS = [
@@ -40,8 +51,8 @@ DAY = 86_400.0
 WEEK, YEAR = 7.0, 365.2425
 CYCLES = ("day", "week", "year")
 N_FEATURES = 1 + 2 * len(CYCLES)
-CENTURY = 70
-"""Years of two digits from here on are of the last century."""
+CENTURY = 30
+"""Years of two digits from here on are of the last century, as in spreadsheets."""
 
 
 def parsed(texts: pa.Array, dayfirst: bool) -> NDArray[np.datetime64]:
@@ -54,6 +65,8 @@ def parsed(texts: pa.Array, dayfirst: bool) -> NDArray[np.datetime64]:
     except pa.ArrowInvalid:
         pass
     clean, found = pc.utf8_trim_whitespace(texts), np.full(len(texts), np.datetime64("NaT", "us"))
+    for form, usual in USUAL.items():
+        clean = pc.replace_substring_regex(clean, form, usual)
     for shape in SHAPES:
         parts = pc.extract_regex(clean, shape + CLOCK)
         if parts.null_count < len(parts):

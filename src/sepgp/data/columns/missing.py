@@ -4,8 +4,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 SIGNS = (
-    "", "?", "-", "--", ".", "na", "n/a", "n.a.", "#n/a", "nan", "<na>", "null", "(null)", "nil",
-    "none", "k.a.", "n.v.", "#nv", "#div/0!", "#value!", "#wert!", "#ref!", "#num!",
+    "", "?", "-", "--", "–", "—", ".", "na", "n/a", "n.a.", "#n/a", "nan", "<na>", "null", "(null)",
+    "nil", "none", "k.a.", "n.v.", "#nv", "#div/0!", "#value!", "#wert!", "#ref!", "#num!",
+    "#bezug!", "#name?", "#null!", "#zahl!", "#spill!", "#calc!", "-nan", "\\n",
 )  # fmt: skip
 """In lower case. One of them must not make text of a column of numbers."""
 

@@ -19,29 +19,46 @@ DIGITS = (
 LAKHS = r"|[1-9]\d?(?:,\d\d)+,\d{3}"
 """As in India, 12,34,567."""
 UNIT = r"/?[\pL\p{Sc}%‰°][^\d,;:<>()]{0,14}?[23²³]?"
+CURRENCIES = (
+    r"\p{Sc}|\pL{1,3}\$|(?:aed|aud|brl|cad|chf|cny|czk|dkk|fr|hkd|huf|idr|ils|inr|jpy|kr|krw|kč|mxn|"
+    r"myr|nok|nzd|php|pln|rmb|ron|rs|rub|sek|sgd|thb|try|zar|zł)"
+)
+"""Names and signs of money that stand in front of a number; of some there are others in `SIGNS`."""
 QUANTITY = (
-    r"^(?P<least>[<>≤≥]=? ?)?(?P<sign>[-+] ?)?(?P<before>\p{{Sc}}|chf|us\$)? ?(?P<minus>-)?"
+    r"^(?P<least>[<>≤≥]=? ?)?(?P<sign>[-+] ?)?"
+    rf"(?:(?P<before>{CURRENCIES.replace('{', '{{').replace('}', '}}')})\.?)? ?(?P<minus>-)?"
     rf"(?P<digits>{DIGITS})(?P<most>\+)? ?(?P<unit>{UNIT.replace('{', '{{').replace('}', '}}')})?$"
 )
 """A bound, such as <5 or 90+, is taken for the number itself."""
 MILLIONS = r"^([-+<>~ ]*\p{Sc}?[- ]*[\d.,]+)M$"
 """Written with a capital letter, since 5m is five metres or minutes."""
 SIGNS = {
-    "−": "-",
-    r"[\x{00a0}\x{2009}\x{202f}]": " ",
+    r"[−–—‒]": "-",
+    r"[\x{00a0}\x{2002}-\x{200a}\x{202f}]": " ",
+    r"[\x{200b}-\x{200f}\x{202a}-\x{202e}\x{2060}\x{feff}]": "",  # which nobody sees
+    r"^=?[\"'](.*\d.*?)\"?$": r"\1",  # as spreadsheets mark text
+    "μ": "µ",
+    "℃": "°c",
     r" ?(?:±|\+/-) ?\d+(?:[.,]\d+)?": "",
-    r"^(.*\d.*?) ?(?:\([hl!*]{1,2}\)|\*{1,3})$": r"\1",  # as laboratories mark high and low
+    r"(\d) ?(?:[×x·*] ?)?10[\^*]{1,2}([-+]?\d+)": r"\1e\2",
+    r"^(.*\d.*?) ?(?:\([hl!*]{1,2}\)|[*†‡]{1,3})$": r"\1",  # as laboratories mark high and low
+    r"^(.*\d.*?) ?(?:\([^()\pL]+\)|\[[^\[\]\pL]+\])$": r"\1",  # 45 (12 %), 7.5 [1]
     r"^(?:~|≈|ca\.?|approx\.?) ?": "",
-    r"^\((.+)\)$": r"-\1",  # as accountants write it
+    r"^(\p{Sc} ?)?\((.+)\)$": r"-\1\2",  # as accountants write it
+    r"(\d)[.,]-{1,2}(\D*)$": r"\1\2",  # 5.- is without cents
     r"^(\d[^-]*)-( ?\p{Sc}?)$": r"-\1\2",  # as SAP does
-    r"\b(?:eur|euros?)\b": "€",
-    r"\busd\b": "$",
-    r"\bgbp\b": "£",
+    r"(^|[^\pL])(?:eur|euros?)($|[^\pL])": r"\1€\2",
+    r"(^|[^\pL])usd($|[^\pL])": r"\1$\2",
+    r"(^|[^\pL])gbp($|[^\pL])": r"\1£\2",
     r"(\pL{3})s$": r"\1",  # years and year
+    r"^(\d+)(?:st|nd|rd|th|er|ème|e)( .*)?$": r"\1th\2",
+    r"^(\d):([0-5]\d\.\d+)$": r"0:0\1:\2",  # minutes and seconds
+    r"^([0-5]\d):([0-5]\d\.\d+)$": r"0:\1:\2",
 }
 """What is written in several ways, and one of them."""
-ORDINALS = ("st", "nd", "rd", "th")
-CLOCK = r"^(?P<h>\d{1,3}):(?P<m>[0-5]\d)(?::(?P<s>[0-5]\d(?:\.\d+)?))?(?: ?(?P<half>[ap])\.?m\.?)?$"
+CLOCK = (
+    r"^(?P<h>\d{1,3})[:h](?P<m>[0-5]\d)(?::(?P<s>[0-5]\d(?:\.\d+)?))?(?: ?(?P<half>[ap])\.?m\.?)?$"
+)
 SECONDS, TRUTH = "h:mm", "truth values"
 """The units of times of day and durations, and of words for yes and no."""
 AMBIGUOUS = ("m", "b", SECONDS, TRUTH)
@@ -66,8 +83,14 @@ SCALES: tuple[dict[str, float], ...] = (
     {"k": 1, "m": 1e3, "b": 1e6},
     {"": 1, "cr": 1, "dr": -1},  # credit and debit
     {"b": 1, "kb": 1e3, "mb": 1e6, "gb": 1e9, "tb": 1e12},
-    {"mg": 1e-3, "g": 1, "kg": 1e3, "t": 1e6},
-    {"mm": 1e-3, "cm": 1e-2, "m": 1, "km": 1e3},
+    {"b": 1, "kib": 2.0**10, "mib": 2.0**20, "gib": 2.0**30, "tib": 2.0**40},
+    {"µg": 1e-6, "mcg": 1e-6, "mg": 1e-3, "g": 1, "kg": 1e3, "t": 1e6},
+    {"nm": 1e-9, "µm": 1e-6, "mm": 1e-3, "cm": 1e-2, "m": 1, "km": 1e3},
+    {"µl": 1e-6, "ml": 1e-3, "cl": 1e-2, "dl": 1e-1, "l": 1},
+    {"hz": 1, "khz": 1e3, "mhz": 1e6, "ghz": 1e9},
+    {"w": 1, "kw": 1e3},  # mw may be either
+    {"ω": 1, "kω": 1e3},
+    *({d + one: 1.0, d + other: -1.0} for d in ("", "°", "° ") for one, other in ("ns", "ew")),
     {SECONDS: 1, "ms": 1e-3, "s": 1, "sec": 1, "second": 1, "m": 60, "min": 60, "minute": 60}
     | dict.fromkeys(("h", "hr", "hrs", "std", "hour"), 3600.0)
     | dict.fromkeys(("d", "day"), float(DAY))
@@ -79,7 +102,7 @@ SIDES = {"s", "h"}
 """Alone, these are not seconds and hours, but the sides of a German account: Soll and Haben."""
 NO = ("false", "f", "no", "n", "nein", "non", "off", "falsch", "faux")
 YES = ("true", "t", "yes", "y", "ja", "oui", "on", "wahr", "vrai")
-CODE = r"^0\d+\pL*$"
+CODE = r"^(?:=?[\"'])?0\d+\pL*\"?$"
 """Zeros in front belong to a code, such as a postcode."""
 MONTH = r"^(?:0[1-9]|1[0-2])\.(?:19|20)\d\d$"
 """A month of a year, such as 03.2021."""
@@ -151,7 +174,6 @@ def _written(texts: pa.Array, comma: bool) -> Quantities:
     less = [pc.starts_with(part[name], "-") for name in ("sign", "minus")]
     values = np.where(_mask(pc.xor(*less)), -values, values)
     units = _objects(part["before"]) + _objects(part["unit"])
-    values[np.isin(units, ORDINALS)] = np.nan
     bounds = _mask(pc.or_(*(pc.not_equal(part[name], "") for name in ("least", "most"))))
     for unit, others in ((SECONDS, _seconds(clean)), (TRUTH, _truth(clean))):
         units[~np.isnan(others)] = unit

@@ -18,6 +18,11 @@ CODES = 0.01
 """With this share of zeros in front, digits are codes."""
 DIFFERENT, ENOUGH = 0.9, 20
 """A column is an identifier or free text if this share of its texts differ, of so many or more."""
+OTHER = 0.1
+"""The share of texts too rare to be told apart that is worth a word."""
+SEPARATORS, SEVERAL = ";,|", 3
+"""What stands between the choices of one text; there are so many times more texts than choices."""
+PLAINLY = "write numbers as 1234.5 and dates as 2021-12-31"
 
 
 class Note(NamedTuple):
@@ -79,7 +84,7 @@ def verdict(
     if n >= ENOUGH and texts.n_levels >= DIFFERENT * n:
         return Verdict("drop", note=_identifier(name, texts))
     alike = _alike(name, texts)
-    return Verdict("text", alike is not None, alike or _other(name, texts))
+    return Verdict("text", alike is not None, alike or _several(name, texts) or _other(name, texts))
 
 
 def decimal_commas(columns: Iterable[Texts]) -> bool | None:
@@ -162,7 +167,9 @@ def _unread(name: str, kind: str, reading: Reading, n_rows: int) -> Note | None:
 def _identifier(name: str, texts: Texts) -> Note:
     about = f"Column {name!r} has another text in nearly every row"
     remedy = ", as identifiers and free text have, and is left out; if it matters, "
-    return Note(name, next(iter(texts.levels)), about, f"{remedy}{by_choice(name, 'text')}")
+    example = next(iter(texts.levels))
+    plainly = f"{PLAINLY}, or " if any(map(str.isdigit, example)) else ""
+    return Note(name, example, about, f"{remedy}{plainly}{by_choice(name, 'text')}")
 
 
 def _no_quantity(name: str, texts: Texts, amounts: Amounts) -> Note | None:
@@ -196,16 +203,31 @@ def _alike(name: str, texts: Texts) -> Note | None:
     return None
 
 
+def _several(name: str, texts: Texts) -> Note | None:
+    """What to say of texts that are lists of a few choices, as forms make them."""
+    for separator in SEPARATORS:
+        lists = [level for level in texts.levels if separator in level]
+        choices = {part.strip() for level in texts.levels for part in level.split(separator)}
+        if 2 * len(lists) > len(texts.levels) > SEVERAL * len(choices):
+            about = f"Column {name!r} is read as text, since its values hold several choices each"
+            return Note(name, lists[0], about, "; make a column of each choice")
+    return None
+
+
 def _other(name: str, texts: Texts) -> Note | None:
-    """What to say of a column most of whose texts are too rare to be told apart."""
-    if texts.other <= HALF:
+    """What to say of a column many of whose texts are too rare to be told apart.
+
+    With digits in most of them, they may be numbers that cannot be read.
+    """
+    with_digits = sum(any(map(str.isnumeric, level)) for level in texts.levels)
+    if texts.other <= (0 if 2 * with_digits > len(texts.levels) else OTHER):
         return None
     about = (
         f"Column {name!r} is read as text, and {texts.other:.0%} of its values are not among the "
         f"{LEVELS} that are told apart"
     )
-    example = min(texts.levels, key=lambda level: texts.levels[level])
-    remedy = "; write numbers without units, turn texts into fewer groups, or "
+    example = min(texts.levels, key=lambda level: (level.isdecimal(), texts.levels[level]))
+    remedy = f"; {PLAINLY}, turn texts into fewer groups, or "
     return Note(name, example, about, remedy + left_out(name))
 
 

@@ -209,8 +209,14 @@ class Wanted(NamedTuple):
 
 
 def _labels(column: pa.ChunkedArray, what: str) -> NDArray[Any]:
-    """A column of labels as an array of shape (b,)."""
+    """A column of labels as an array of shape (b,); dates are text there."""
     column = decoded(column)
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.timestamp("s", column.type.tz), safe=False)
+    if pa.types.is_temporal(column.type) and not pa.types.is_duration(column.type):
+        column = column.cast(pa.string())
+    if pa.types.is_decimal(column.type):
+        column = column.cast(pa.float64())
     if any(f(column.type) for f in (pa.types.is_string, pa.types.is_large_string)):
         # Every text once, as an object that all its rows share.
         coded = pc.dictionary_encode(column).combine_chunks()

@@ -34,6 +34,8 @@ class CSVRows(LineRows):
     """
 
     def __init__(self, files: Sequence[str], wanted: Wanted) -> None:
+        named = (wanted.target, wanted.weight, *(wanted.columns or ()))
+        self._named = {name for name in named if name is not None}
         self._headers: dict[str, list[str]] = {}
         self._delimiters: dict[str, str] = {}
         super().__init__(files)
@@ -57,7 +59,11 @@ class CSVRows(LineRows):
         return {name: _natural(pa.concat_tables(some)[name]) for name in names}
 
     def _header(self, path: str, file: BinaryIO) -> None:
-        """Find the header, which may come after a title: as wide as most records behind it."""
+        """Find the header, which may come after a title: as wide as most records behind it.
+
+        Where a line has all names of columns that the user has given, it is that one, though
+        spreadsheets have others above it for merged cells.
+        """
         file.seek(len(codecs.BOM_UTF8) if file.read(3) == codecs.BOM_UTF8 else 0)
         records: list[str] = []
         ends = []
@@ -65,8 +71,10 @@ class CSVRows(LineRows):
             records.append(content.decode())
             ends.append(file.tell())
         first = int(bool(records) and records[0].lower().startswith("sep="))  # as Excel writes it
-        places = (i for i in range(first, len(records)) if _heads(records[i:]))
-        header = next(places, min(first, len(records) - 1))
+        usual = [i for i in range(first, len(records)) if _heads(records[i:])]
+        places = [*usual, *range(first, len(records))]
+        right = (i for i in places if self._named <= set(_header_names(records[i:])))
+        header = next(right, next(iter(places), -1))
         if header > first:
             warnings.warn(
                 f"{path} has its header in line {header + 1}; the lines above it are left out, "
@@ -80,12 +88,17 @@ class CSVRows(LineRows):
                 "line ends of Unix or Windows."
             )
         self._delimiters[path] = _delimiter(text)
-        self._headers[path] = _names(_fields(text, _delimiter(text)))
+        self._headers[path] = _header_names(records[header:])
         file.seek(ends[header] if records else 0)
 
     def _refuse_values(self, path: str) -> None:
-        """Refuse a file that has no header, but values in its first line."""
+        """Refuse a file that has no header, but values in its first line, or a single column."""
         names = self._headers[path]
+        if len(names) == 1 and any(name in names[0] for name in self._named - {*names}):
+            raise InvalidData(
+                f"{path} has one column only, {brief(names[0])!r}; set its values apart by commas, "
+                "semicolons, tabs or bars."
+            )
         if self.target not in (None, *names) and all(map(_is_number, names)):
             raise InvalidData(
                 f"{path} has values in its first line, {brief(', '.join(names))!r}, instead of "
@@ -118,9 +131,19 @@ def _delimiter(header: str) -> str:
     return max(",;\t|", key=header.count)
 
 
-def _names(fields: list[str]) -> list[str]:
-    """The names of columns; those without one, which spreadsheets add, are named as pandas does."""
-    return [name.strip() or f"Unnamed: {i}" for i, name in enumerate(fields)]
+def _header_names(records: list[str]) -> list[str]:
+    """The names of columns; those without one, which spreadsheets add, are named as pandas does.
+
+    Some programs give no name, not even an empty one, to a last column without values, and R to
+    the names of rows in front.
+    """
+    if not records:
+        return []
+    names, *rows = (_fields(text, _delimiter(records[0])) for text in records)
+    rows = [row for row in rows if row]
+    if rows and all(len(row) == len(names) + 1 for row in rows):
+        names = ["", *names] if any(row[-1] for row in rows) else [*names, ""]
+    return [name.strip() or f"Unnamed: {i}" for i, name in enumerate(names)]
 
 
 def _fields(text: str, delimiter: str) -> list[str]:

@@ -46,10 +46,9 @@ def find_files(path: str) -> list[str]:
 
 def _inside(folder: str) -> list[str]:
     """All data files in a folder and the folders in it, but for hidden ones and those with _."""
-    inside = sorted(p for p in Path(folder).rglob("*") if p.is_file())
     visible = [
         str(p)
-        for p in inside
+        for p in sorted(files_below(folder))
         if not any(part.startswith((".", "_")) for part in p.relative_to(folder).parts)
     ]
     tables = [p for p in visible if not p.lower().endswith(NOTES)]
@@ -61,6 +60,18 @@ def _inside(folder: str) -> list[str]:
         f"{', '.join(e for endings in FORMATS.values() for e in endings if e not in NOTES)}; "
         "name a folder that has some."
     )
+
+
+def files_below(folder: str) -> Iterator[Path]:
+    """The files of a folder and of the folders in it, also by links; of each folder once."""
+    seen: set[str] = set()
+    for place, folders, files in os.walk(folder, followlinks=True):
+        real = os.path.realpath(place)
+        if real in seen:
+            folders.clear()
+            continue
+        seen.add(real)
+        yield from (path for name in files if (path := Path(place, name)).is_file())
 
 
 def format_of(path: str) -> str | None:

@@ -19,8 +19,21 @@ from sepgp.errors import InvalidData
 
 PIECE = 4 * 2**20
 """Bytes of a file that are read at a time."""
-MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
-"""How a file begins that says in which encoding it is."""
+MARKS = {
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+"""How a file begins that says in which encoding it is, if not in UTF-8."""
+OTHERS = {
+    b"PK\x03\x04": "a spreadsheet or an archive",
+    b"\xd0\xcf\x11\xe0": "a spreadsheet",
+    b"PAR1\x15": "Parquet",
+    b"\x1f\x8b": "packed by gzip",
+    b"%PDF": "a PDF",
+}
+"""How files begin that are no text."""
 OTHER = "cp1252"
 """The encoding of text that is not UTF-8: Latin-1 with the signs that Windows has in its gaps."""
 
@@ -101,9 +114,13 @@ class LineRows(Rows):
             with pa.input_stream(path) as packed:
                 place = self._converted(iter(lambda: packed.read(PIECE), b""))
         with open(place, "rb") as file:
-            start = file.read(3)
-        encoding = next((name for mark, name in MARKS.items() if start.startswith(mark)), "utf-8")
-        if encoding == "utf-16":
+            start = file.read(5)
+        for mark, what in OTHERS.items():
+            if start.startswith(mark):
+                raise InvalidData(
+                    f"{path} is {what}, whatever its name says; rename it, or save it as CSV."
+                )
+        if encoding := _encoding(start[:4]):
             place = self._in_utf8(place, encoding)
         try:
             self._pieces += self._pieces_of(path, place)
@@ -134,6 +151,19 @@ class LineRows(Rows):
         with open(place, "wb") as file:
             file.writelines(parts)
         return str(place)
+
+
+def _encoding(start: bytes) -> str | None:
+    """The encoding of a file that begins with these four bytes, if it is not UTF-8.
+
+    Without a mark, every second byte of Western text in UTF-16 is zero.
+    """
+    for mark, encoding in MARKS.items():
+        if start.startswith(mark):
+            return encoding
+    without = {1: "utf-16-le", 0: "utf-16-be"}
+    zero = (name for odd, name in without.items() if start[odd::2] == b"\0\0")
+    return next(zero, None)
 
 
 def record(content: bytes, file: BinaryIO) -> bytes:

@@ -88,9 +88,11 @@ def arrow(data: Any, name: str = "X") -> pa.Table:
 def _without_mixtures(data: Any) -> Any:
     """A table of pandas with text instead of objects where some are text and others numbers.
 
-    Numbers are written with a decimal comma if the texts have it.
+    Numbers are written with a decimal comma if the texts have it. Sparse columns become dense.
     """
     for name in data.columns:
+        if hasattr(data[name], "sparse"):
+            data = data.assign(**{name: data[name].sparse.to_dense()})
         if data[name].dtype == "object":
             known = data[name].dropna()
             kinds = set(map(type, known))
