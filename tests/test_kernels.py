@@ -11,10 +11,12 @@ from sepgp import GPClassifier, InvalidParameter
 from sepgp.gp.kernels import (
     RBF,
     Constant,
+    FeatureMap,
     Kernel,
     Linear,
     Matern32,
     PerClass,
+    Stationary,
     Sum,
     Warped,
     White,
@@ -59,12 +61,13 @@ def test_a_name_that_stands_for_nothing_is_refused(name: object) -> None:
 def test_kernels_of_a_sum_start_apart() -> None:
     alone = Matern32()
     alone.start(points())
-    kernel = Matern32() + Linear() + (Matern32(lengthscale=2.0) + RBF())
+    kernel = Matern32() + Linear() + (Matern32(lengthscale=2.0) + RBF()) + Matern32()
     kernel.start(points())
-    first, _, given, last = kernel.terms()
+    first, _, given, last, third = kernel.terms()
     assert_allclose(first.lengthscale.detach(), alone.lengthscale.detach())
     assert_allclose(given.lengthscale.detach(), 2.0)
     assert_allclose(last.lengthscale.detach(), 3 * alone.lengthscale.detach())
+    assert_allclose(third.lengthscale.detach(), 9 * alone.lengthscale.detach())
     kernel.start(points())  # a second start is the same start
     assert_allclose(last.lengthscale.detach(), 3 * alone.lengthscale.detach())
 
@@ -74,6 +77,8 @@ def test_lengthscales_start_at_the_median_distance() -> None:
     kernel = RBF()
     kernel.start(Z)
     assert_allclose(kernel.lengthscale.detach() ** 2, [18**0.5] * 2)
+    kernel.start(Z[:2])
+    assert_allclose(kernel.lengthscale.detach() ** 2, [5.0] * 2)
     for few in (Z[:1], Z[[0, 0, 0, 1]]):  # no distance, and a median of 0
         kernel = RBF()
         kernel.start(few)
@@ -116,6 +121,32 @@ def test_a_kernel_for_each_class_stacks_those_of_its_parts() -> None:
     kernel = PerClass(*parts)
     assert_allclose(kernel(A, B).detach(), torch.stack([k(A, B) for k in parts]).detach())
     assert_allclose(kernel.diag(A).detach(), torch.stack([k.diag(A) for k in parts]).detach())
+
+
+def test_a_stationary_kernel_of_ones_own_needs_its_profile_alone() -> None:
+    class RationalQuadratic(Stationary):
+        """1/(1 + r²/2), whose derivative by r² is −½/(1 + r²/2)²."""
+
+        @staticmethod
+        def profile(x2, log_variance):
+            k = 1 / (1 + x2 / 2)
+            return log_variance.exp() * k, log_variance.exp() * k * k
+
+    kernel, X = RationalQuadratic(0.7, variance=2.0), points(6).requires_grad_()
+    expected = 2 / (1 + (X[:, None] - X).square().sum(2) / 0.98)
+    assert_allclose(kernel(X, X).detach(), expected.detach())
+    with torch.no_grad():
+        assert_allclose(kernel(X, X), expected.detach())
+    actual, wanted = (torch.autograd.grad(K[0].sum(), X)[0] for K in (kernel(X, X), expected))
+    assert_allclose(actual, wanted, atol=1e-12)
+
+
+def test_parts_of_a_mapped_kernel_are_parameters() -> None:
+    for kernel in (Warped(RBF(2.0)), FeatureMap(torch.nn.Identity(), RBF(2.0))):
+        assert kernel.get_params()["kernel__lengthscale"] == pytest.approx(2.0)
+        assert set(kernel.get_params(deep=False)) == {"kernel"}
+        kernel.set_params(kernel__variance=3.0)
+        assert kernel.kernel.variance.item() == pytest.approx(3.0)
 
 
 def test_a_kernel_of_parts_has_copies_of_them() -> None:
