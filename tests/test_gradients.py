@@ -102,6 +102,19 @@ def test_stationary_kernel_passes_gradcheck(kernel: type[Stationary], lengthscal
 
 
 @EVERY_STATIONARY
+@pytest.mark.parametrize("same", [False, True], ids=["two sets", "one set"])
+def test_stationary_kernel_has_the_same_values_where_no_gradient_is_wanted(
+    kernel: type[Stationary], same: bool
+) -> None:
+    k = kernel([0.5, 1.0, 2.0], variance=1.7)
+    A, B = (X.detach() + 1e3 for X in points(20))
+    B = A if same else B
+    with torch.no_grad():
+        alone = k(A, B)
+    assert_close(alone, k(A, B))
+
+
+@EVERY_STATIONARY
 def test_stationary_kernel_has_an_exact_diagonal_far_from_the_origin(
     kernel: type[Stationary],
 ) -> None:

@@ -8,7 +8,20 @@ from sklearn.base import clone
 from sklearn.metrics import log_loss
 
 from sepgp import GPClassifier, InvalidParameter
-from sepgp.gp.kernels import RBF, Kernel, Linear, Matern32, Sum, named
+from sepgp.gp.kernels import (
+    RBF,
+    Constant,
+    FeatureMap,
+    Kernel,
+    Linear,
+    Matern32,
+    PerClass,
+    Stationary,
+    Sum,
+    Warped,
+    White,
+    named,
+)
 
 
 def points(m: int = 12, d: int = 3) -> torch.Tensor:
@@ -34,6 +47,11 @@ def test_a_name_stands_for_a_kernel_or_a_sum(name: str, d: int, expected: list[s
     assert kinds(named(name, d)) == expected
 
 
+@pytest.mark.parametrize(("d", "expected"), [(100, ["RBF", "Matern32"]), (101, ["RBF"])])
+def test_the_first_kernel_of_many_classes_is_smooth(d: int, expected: list[str]) -> None:
+    assert kinds(named("auto", d, n_classes=3)) == expected
+
+
 @pytest.mark.parametrize("name", ["", "+", "matern33", "matern32+", "auto+rbf", 3, None])
 def test_a_name_that_stands_for_nothing_is_refused(name: object) -> None:
     with pytest.raises(InvalidParameter, match=r"^kernel=.* is unknown; choose one of 'auto', .*"):
@@ -43,14 +61,33 @@ def test_a_name_that_stands_for_nothing_is_refused(name: object) -> None:
 def test_kernels_of_a_sum_start_apart() -> None:
     alone = Matern32()
     alone.start(points())
-    kernel = Matern32() + Linear() + (Matern32(lengthscale=2.0) + RBF())
+    kernel = Matern32() + Linear() + (Matern32(lengthscale=2.0) + RBF()) + Matern32()
     kernel.start(points())
-    first, _, given, last = kernel.terms()
+    first, _, given, last, third = kernel.terms()
     assert_allclose(first.lengthscale.detach(), alone.lengthscale.detach())
     assert_allclose(given.lengthscale.detach(), 2.0)
     assert_allclose(last.lengthscale.detach(), 3 * alone.lengthscale.detach())
+    assert_allclose(third.lengthscale.detach(), 9 * alone.lengthscale.detach())
     kernel.start(points())  # a second start is the same start
     assert_allclose(last.lengthscale.detach(), 3 * alone.lengthscale.detach())
+
+
+def test_lengthscales_start_at_the_median_distance() -> None:
+    Z = torch.tensor([[0.0, 0.0], [3.0, 4.0], [0.0, 1.0]], dtype=torch.float64)  # 5, 1, √18
+    kernel = RBF()
+    kernel.start(Z)
+    assert_allclose(kernel.lengthscale.detach() ** 2, [18**0.5] * 2)
+    kernel.start(Z[:2])
+    assert_allclose(kernel.lengthscale.detach() ** 2, [5.0] * 2)
+    for few in (Z[:1], Z[[0, 0, 0, 1]]):  # no distance, and a median of 0
+        kernel = RBF()
+        kernel.start(few)
+        assert_allclose(kernel.lengthscale.detach(), [1.0, 1.0])
+    given = RBF([2.0, 3.0])
+    given.start(Z)
+    assert_allclose(given.lengthscale.detach(), [2.0, 3.0])
+    with pytest.raises(InvalidParameter, match="lengthscale has 2 values but the kernel sees 3"):
+        given.start(points())
 
 
 def test_a_sum_is_the_sum_of_its_parts() -> None:
@@ -66,6 +103,106 @@ def test_a_sum_is_the_sum_of_its_parts() -> None:
 def test_kernels_print_as_they_are_written() -> None:
     text = repr((Linear(2.0) + Linear(3.0)) * Linear(4.0))
     assert text == "(Linear(variance=2) + Linear(variance=3)) * Linear(variance=4)"
+
+
+def test_length_scales_print_as_far_as_they_fit() -> None:
+    assert repr(RBF(2.0)) == "RBF(lengthscale=[2], variance=1)"
+    eight = "lengthscale=[1, 1, 1, 1, 1, 1, 1, 1"
+    assert repr(RBF([1.0] * 8, variance=0.12345)) == f"RBF({eight}], variance=0.1235)"
+    assert repr(RBF([1.0] * 9)) == f"RBF({eight}, …], variance=1)"
+    assert repr(PerClass(Linear(2.0), Linear())) == (
+        "PerClass(Linear(variance=2), Linear(variance=1))"
+    )
+    assert repr(Warped(Linear(), 4)).startswith("Warped(\n  hidden=4\n")
+
+
+def test_a_kernel_for_each_class_stacks_those_of_its_parts() -> None:
+    A, B, parts = points(4), points(5), (RBF(0.7, variance=2.0), Linear(0.5))
+    kernel = PerClass(*parts)
+    assert_allclose(kernel(A, B).detach(), torch.stack([k(A, B) for k in parts]).detach())
+    assert_allclose(kernel.diag(A).detach(), torch.stack([k.diag(A) for k in parts]).detach())
+
+
+def test_a_stationary_kernel_of_ones_own_needs_its_profile_alone() -> None:
+    class RationalQuadratic(Stationary):
+        """1/(1 + r²/2), whose derivative by r² is −½/(1 + r²/2)²."""
+
+        @staticmethod
+        def profile(x2, log_variance):
+            k = 1 / (1 + x2 / 2)
+            return log_variance.exp() * k, log_variance.exp() * k * k
+
+    kernel, X = RationalQuadratic(0.7, variance=2.0), points(6).requires_grad_()
+    expected = 2 / (1 + (X[:, None] - X).square().sum(2) / 0.98)
+    assert_allclose(kernel(X, X).detach(), expected.detach())
+    with torch.no_grad():
+        assert_allclose(kernel(X, X), expected.detach())
+    actual, wanted = (torch.autograd.grad(K[0].sum(), X)[0] for K in (kernel(X, X), expected))
+    assert_allclose(actual, wanted, atol=1e-12)
+
+
+def test_parts_of_a_mapped_kernel_are_parameters() -> None:
+    for kernel in (Warped(RBF(2.0)), FeatureMap(torch.nn.Identity(), RBF(2.0))):
+        assert kernel.get_params()["kernel__lengthscale"] == pytest.approx(2.0)
+        assert set(kernel.get_params(deep=False)) == {"kernel"}
+        kernel.set_params(kernel__variance=3.0)
+        assert kernel.kernel.variance.item() == pytest.approx(3.0)
+
+
+def test_a_kernel_of_parts_has_copies_of_them() -> None:
+    part = RBF(2.0)
+    kernel = part + part
+    kernel.set_params(k1__lengthscale=3.0)
+    assert_allclose(kernel.get_params()["k2__lengthscale"], 2.0)
+    assert_allclose(part.lengthscale.detach(), 2.0)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "invariant"),
+    [
+        (RBF(), True),
+        (Linear(), False),
+        (RBF() + Constant() * White(), True),
+        (RBF() + Linear(), False),
+        (Warped(RBF()), False),
+    ],
+)
+def test_shifting_both_points_is_said_to_matter_where_it_does(kernel, invariant) -> None:
+    X = points()
+    kernel.start(X)
+    with torch.no_grad():
+        for parameter in kernel.parameters():
+            parameter += 0.5
+        moved = (kernel(X, X + 1) - kernel(X + 2, X + 3)).abs().max()
+    assert kernel.shift_invariant == invariant
+    assert (float(moved) < 1e-12) == invariant
+
+
+def test_a_map_starts_as_it_is_with_directions_of_unit_variance() -> None:
+    kernel = Warped(RBF(), hidden=2000)
+    X = torch.as_tensor(np.random.default_rng(0).normal(size=(300, 5)))
+    kernel.start(X)
+    assert_allclose(kernel.warp(X).detach(), X)
+    inner = RBF()
+    inner.start(X)
+    assert_allclose(kernel.kernel.lengthscale.detach(), inner.lengthscale.detach())
+    assert kernel.W.shape == (5, 2000)
+    assert_allclose((kernel.unit * kernel.W).square().sum(0).mean().item(), 1, atol=0.1)
+    assert_allclose((kernel.unit * kernel.c).var().item(), 1, atol=0.1)
+    again = Warped(RBF(), hidden=2000)
+    again.start(X)
+    assert torch.equal(again.W, kernel.W)
+    with torch.no_grad():
+        kernel.V += 1.0
+        warped = kernel.warp(X)
+        kernel.start(X)  # a map that fits the features is kept
+        assert torch.equal(kernel.warp(X), warped)
+    assert Warped.n_weights(5) == sum(p.numel() for p in started(Warped(Linear()), X)) - 1
+
+
+def started(kernel: Kernel, X: torch.Tensor) -> list[torch.Tensor]:
+    kernel.start(X)
+    return list(kernel.parameters())
 
 
 @pytest.mark.slow
@@ -102,8 +239,29 @@ def test_parameters_are_set_by_their_names() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("length", 1.0), ("k1__variance", 1.0), ("spread", 0.0), ("variance", -1)]
+    ("name", "value", "message"),
+    [
+        ("length", 1.0, "kernel has no parameter 'length'; choose among lengthscale, variance, "),
+        ("k1__variance", 1.0, "kernel has no parameter 'k1__variance'; choose among lengthscale"),
+        ("spread", 0.0, "spread=0.0 is not positive; give a number above 0."),
+        ("variance", -1, "variance=-1 is not positive and finite; give a number above 0."),
+        ("variance", 0.0, "variance=0.0 is not positive and finite"),
+        ("lengthscale", [1.0, np.inf], r"lengthscale=\[1.0, inf\] is not positive and finite"),
+        ("lengthscale", np.nan, "lengthscale=nan is not positive and finite"),
+    ],
 )
-def test_a_parameter_that_cannot_be_set_is_refused(name: str, value: float) -> None:
-    with pytest.raises(InvalidParameter):
+def test_a_parameter_that_cannot_be_set_is_refused(name: str, value: float, message: str) -> None:
+    with pytest.raises(InvalidParameter, match=f"^{message}"):
         RBF().set_params(**{name: value})
+
+
+def test_a_kernel_without_parameters_says_so() -> None:
+    with pytest.raises(InvalidParameter, match="has no parameter 'k1'; choose among none"):
+        Kernel().set_params(k1=1.0)
+
+
+def test_a_tiny_variance_can_be_set() -> None:
+    kernel = RBF(1e-3, variance=1e-3, spread=1e-3)
+    assert_allclose([kernel.get_params()[k] for k in ("variance", "spread")], 1e-3)
+    assert_allclose(kernel.set_params(spread=0.5, variance=2.0).variance.item(), 2.0)
+    assert kernel.spread == 0.5

@@ -136,6 +136,63 @@ def test_gradient_is_that_of_the_surrogate() -> None:
     assert_close(info.log_evidence, surrogate(hyper.start) + removal)
 
 
+def test_sums_of_one_part_in_two_chunks_add_up() -> None:
+    p, part = problem(12, 3), torch.arange(12) // 4
+    state, _ = steps(p, part, 2, 0.5)
+    method, hyper = methods.chosen("sep", 3), rbf(p.Z)
+    fitc = direct(hyper.Kmm(hyper.start), 0.0)
+
+    def after(cuts: list[int]):
+        chunks = []
+        for rows in torch.tensor_split(torch.arange(12), cuts):
+            own = p.take(rows)
+            seen = fitc.rows(*hyper.Kmb(hyper.start, own.X), lambda *_: 0 * hyper.start)
+            factors = Factors(own.likelihood, own.y, own.weight, None, int(part[rows[0]]))
+            chunks.append((seen, factors))
+        prepared = methods.prepare(method, state, fitc, 12.0, chunks)
+        return method.update(state, prepared, methods.add_up(method, prepared, chunks), 0.3)
+
+    for one, other in zip(after([4, 8]), after([1, 4, 6, 7, 8]), strict=True):
+        assert_close(one, other)
+
+
+def test_the_share_of_a_large_part_is_that_of_the_plain_formula() -> None:
+    p, n_k = problem(60, 10), 1e4
+    hyper = rbf(p.Z)
+    own, other = (run("sep", hyper, p.take(r), 5).natural for r in torch.arange(60).split(30))
+    fitc = whitened(hyper.Kmm(hyper.start), 0.0)
+    site, product = fitc.to_coordinates(own), fitc.to_coordinates(own + other)
+    q = fitc.posterior(product)
+    cavity, removal = parts.without_share(fitc, product, q, site, n_k, 1.0)
+    exact = fitc.posterior(product - 1 / n_k * site)
+    assert_close(cavity.mean, exact.mean)
+    assert_close(removal, n_k * (exact.log_norm - q.log_norm), rtol=1e-7, atol=0.0)
+    # A part of less than one row gives all it has.
+    cavity, removal = parts.without_share(fitc, product, q, site, 0.5, 1.0)
+    assert_close(cavity.mean, fitc.posterior(product - site).mean)
+    assert_close(removal, 0.5 * (cavity.log_norm - q.log_norm))
+
+
+def test_a_part_that_was_not_seen_yet_has_q_for_a_cavity() -> None:
+    """Whichever part it is, the others have the cavities that they have without it."""
+    p = problem(12, 3)
+    state, _ = steps(p, torch.arange(12) // 6, 2, 0.5)
+    hyper = rbf(p.Z)
+    fitc = direct(hyper.Kmm(hyper.start), 0.0)
+    plain = parts.prepare(state, fitc, 12.0)
+    for unseen in range(3):
+        kept = [k for k in range(3) if k != unseen]
+        Lambda, b, weight = torch.zeros(3, 3, 3), torch.zeros(3, 3), torch.zeros(3)
+        more = [x.double() for x in (Lambda, b, weight)]
+        for wide, part in zip(more, state[2:], strict=True):
+            wide[kept] = part
+        prepared = parts.prepare(parts.State(state.Lambda, state.b, *more), fitc, 12.0)
+        assert prepared.sites[unseen] is prepared.q
+        for k, cavity in zip(kept, plain.sites, strict=True):
+            assert_close(prepared.sites[k].mean, cavity.mean)
+        assert_close(prepared.log_removal, plain.log_removal)
+
+
 def test_parts_that_a_batch_lacks_keep_their_site_and_only_fade() -> None:
     p, hyper = problem(30, 5), rbf(problem(30, 5).Z)
     engine = Engine.of(

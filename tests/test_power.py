@@ -22,6 +22,7 @@ from scipy.special import log_ndtr
 
 from sepgp.errors import InvalidParameter
 from sepgp.gp.direct import direct
+from sepgp.gp.kernels import RBF
 from sepgp.gp.whitened import whitened
 from sepgp.inference import method as methods
 from sepgp.inference.evidence import Factors, report
@@ -121,6 +122,14 @@ def test_sites_are_never_negative_and_finite_far_away(power: float) -> None:
     tilted = PowerProbit(power).moments(y, 50 * mean, var, s)
     assert all(bool(torch.isfinite(part).all()) for part in tilted)
     assert (tilted.nu >= 0).all()
+
+
+@METHODS
+def test_a_kernel_of_large_variance_ended_in_an_error_of_torch(name: str) -> None:
+    """A batch in which every row takes many nodes of the quadrature."""
+    X, y = blobs()
+    model = quick(method=name, power=0.5, kernel=RBF(variance=50.0), max_iter=3).fit(X, y)
+    assert model.score(X, y) > 0.8
 
 
 def test_a_small_power_differs_from_zero_in_proportion_to_it() -> None:

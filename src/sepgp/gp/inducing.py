@@ -44,9 +44,7 @@ def start_points(
         elif how == "random":
             points.append(rows[np.sort(rng.choice(len(rows), count, replace=False))])
         elif count:
-            kmeans = MiniBatchKMeans(
-                count, init="k-means++", n_init=1, max_iter=20, batch_size=4096, random_state=rng
-            )
+            kmeans = MiniBatchKMeans(count, max_iter=20, batch_size=4096, random_state=rng)
             # On a busy machine threads that wait for each other would take many times as long.
             with threadpool_limits(1):
                 points.append(kmeans.fit(rows, sample_weight=w).cluster_centers_)
@@ -57,7 +55,7 @@ def cluster_centres(Z: Floats, n_clusters: int) -> Floats:
     """Centres of clusters of the points Z, shape (m, d): as many as asked for, or m if fewer."""
     if n_clusters >= len(Z):
         return Z
-    centres: Floats = KMeans(n_clusters, n_init=1, random_state=0).fit(Z).cluster_centers_
+    centres: Floats = KMeans(n_clusters, random_state=0).fit(Z).cluster_centers_
     return centres
 
 

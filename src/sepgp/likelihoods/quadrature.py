@@ -105,12 +105,14 @@ def integrate(f: Integrand, squares: bool = False) -> Expectations:
     """
     mode = _mode(_Scaled.of(f))
     uneven = f.w > UNEVEN * f.widths.amin(0) ** 2
-    if not bool(uneven.any()):
-        return _by_nodes(_Scaled.of(f), mode, NODES, 3, squares)
+    groups = ((~uneven, NODES, 3), (uneven, MANY_NODES, 10))
+    for rows, n_nodes, steps in groups:
+        if bool(rows.all()):
+            return _by_nodes(_Scaled.of(f), mode, n_nodes, steps, squares)
     b = len(f.mean)
     of_rows, of_edges = f.mean.new_empty(2, b), torch.empty(3, *f.edges.shape, dtype=f.mean.dtype)
     found = Expectations(of_rows[0], of_edges[0], of_edges[1], of_edges[2], of_rows[1])
-    for rows, n_nodes, steps in ((~uneven, NODES, 3), (uneven, MANY_NODES, 10)):
+    for rows, n_nodes, steps in groups:
         part = _by_nodes(_Scaled.of(f.take(rows)), mode[rows], n_nodes, steps, squares)
         for whole, values in zip(found, part, strict=True):
             whole[..., rows] = values

@@ -1,0 +1,121 @@
+"""The vector ξ: what it holds, its bounds, its prior, and the way back to a kernel."""
+
+import math
+
+import pytest
+import torch
+from helpers import assert_close, hyperparameters, problem
+from torch import Tensor, nn
+
+from sepgp.gp.hyperparameters import Hyperparameters, pull_back
+from sepgp.gp.kernels import RBF, FeatureMap, Linear, Matern32, Warped
+
+LEARN = pytest.mark.parametrize("learn_inducing", [True, False])
+
+
+def kernel() -> RBF:
+    return RBF([0.5, 1.0, 2.0], variance=3.0)
+
+
+def points() -> Tensor:
+    return problem(3, 4, d=3).Z
+
+
+@LEARN
+@pytest.mark.parametrize("learn_kernel", [True, False])
+@pytest.mark.parametrize("factor", [None, 0.7])
+def test_xi_holds_what_is_learned_and_the_rest_stays(learn_kernel, learn_inducing, factor) -> None:
+    Z, k = points(), kernel()
+    hyper = Hyperparameters(k, Z, learn_kernel, learn_inducing, factor)
+    n_kernel = (4 + (factor is not None)) * learn_kernel
+    assert len(hyper.start) == n_kernel + Z.numel() * learn_inducing
+    assert hyper.start.dtype == torch.float64
+    assert_close(hyper.start[hyper.inducing], Z.reshape(-1) if learn_inducing else Z.new_empty(0))
+    learned = factor is not None and learn_kernel
+    assert_close(hyper.start[hyper.mean], [factor] if learned else Z.new_empty(0))
+
+    moved = hyper.start + 0.1
+    other, Z_moved = hyper.model(moved)
+    assert_close(Z_moved, Z + 0.1 * learn_inducing)
+    assert_close(other.log_lengthscale2, k.log_lengthscale2 + 0.1 * learn_kernel)
+    assert_close(other.log_variance, k.log_variance + 0.1 * learn_kernel)
+    assert hyper.factor(moved) == (None if factor is None else factor + 0.1 * learn_kernel)
+    assert_close(hyper.Kmm(moved), other(Z_moved, Z_moved))
+    X = problem(5, 1, d=3).X
+    Kmb, kdiag = hyper.Kmb(moved, X)
+    assert_close(Kmb, other(Z_moved, X))
+    assert_close(kdiag, other.diag(X))
+    assert_close(k.log_variance, math.log(3.0))  # the kernel handed in is never changed
+
+
+def test_bounds_are_those_of_the_kind_of_number() -> None:
+    hyper = Hyperparameters(Warped(RBF([1.0]), 2), points()[:, :1], factor=1.0)
+    bounds = list(zip(hyper.lower.tolist(), hyper.upper.tolist(), strict=True))
+    free = (-math.inf, math.inf)
+    variance, lengthscale2 = (1e-4, 1e4), (1e-4, 1e6)
+    named = [tuple(map(math.log, pair)) for pair in (variance, lengthscale2)]
+    expected = [free] * 6 + named + [(0.0, math.inf)] + [free] * 4
+    assert bounds == expected
+
+
+def test_nothing_learned_is_an_empty_vector() -> None:
+    hyper = Hyperparameters(kernel(), points(), learn_kernel=False, learn_inducing=False)
+    for vector in (hyper.start, hyper.lower, hyper.upper, hyper.prior_gradient(hyper.start)):
+        assert vector.shape == (0,)
+    assert_close(hyper.Kmm(hyper.start), kernel()(points(), points()))
+
+
+def test_rows_are_seen_in_their_own_dtype() -> None:
+    hyper = Hyperparameters(kernel(), points())
+    X = problem(5, 1, d=3).X
+    for low, high in zip(hyper.Kmb(hyper.start, X.float()), hyper.Kmb(hyper.start, X), strict=True):
+        assert low.dtype == torch.float32
+        assert_close(low, high, rtol=1e-5, atol=1e-5)
+
+
+def test_there_is_a_graph_where_it_is_asked_for_and_nowhere_else() -> None:
+    hyper = Hyperparameters(kernel(), points(), factor=2.0)
+    X, score = problem(5, 1, d=3).X, torch.arange(5.0)
+    for wanted in (False, True):
+        xi = hyper.start.clone().requires_grad_(wanted)
+        found = (hyper.Kmm(xi), *hyper.Kmb(xi, X), hyper.offset(xi, score))
+        assert [matrix.requires_grad for matrix in found] == [wanted] * 4
+    assert found[3].dtype == torch.float32
+    assert_close(found[3], 2 * score)
+    assert_close(torch.autograd.grad(found[3].sum(), xi)[0][hyper.mean], [10.0])
+    assert hyper.offset(xi, None) is None
+
+
+def test_buffers_of_a_feature_map_follow_the_dtype_of_the_rows() -> None:
+    module = nn.Linear(3, 3)
+    module.register_buffer("shift", torch.ones(3))
+    module.register_buffer("count", torch.zeros(1, dtype=torch.int64))
+    module.forward = lambda x: x + module.shift  # type: ignore[method-assign]
+    hyper = hyperparameters(FeatureMap(module, kernel()), points())
+    assert hyper.Kmb(hyper.start, problem(5, 1, d=3).X.float())[0].dtype == torch.float32
+
+
+def test_the_prior_is_gaussian_in_weights_and_relative_lengthscales() -> None:
+    """By finite differences of what the docstring says."""
+    warped = Warped(RBF([0.5, 1.0, 2.0], spread=0.5) + Matern32([1.0, 1.0, 3.0]) + Linear(), 2)
+    hyper = hyperparameters(warped, points())
+    xi = hyper.start + torch.linspace(-1, 2, len(hyper.start), dtype=torch.float64)
+
+    def log_prior(xi: Tensor) -> Tensor:
+        k, _ = hyper.model(xi)
+        rbf, matern, _ = k.kernel.terms()
+        spread = [(rbf.log_lengthscale2, 0.5), (matern.log_lengthscale2, 1.5)]
+        apart = sum(((l2 - l2.mean()) / s).square().sum() for l2, s in spread)
+        return -0.5 * (apart + (k.V / 2.0).square().sum())
+
+    steps = 1e-4 * torch.eye(len(xi), dtype=torch.float64)
+    expected = [(log_prior(xi + e) - log_prior(xi - e)).item() / 2e-4 for e in steps]
+    assert_close(hyper.prior_gradient(xi), expected, rtol=1e-7, atol=1e-7)
+
+
+def test_matrices_that_are_held_pull_nothing_back() -> None:
+    xi = torch.tensor([1.0, 2.0], dtype=torch.float64, requires_grad=True)
+    held, moving = torch.ones(2).double(), xi.square()
+    assert_close(pull_back(xi, (held,), (torch.ones(2),)), [0.0, 0.0])
+    adjoint = torch.tensor([1.0, 3.0], dtype=torch.float64)
+    assert_close(pull_back(xi, (held, moving), (adjoint, adjoint)), [2.0, 12.0])
