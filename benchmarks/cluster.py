@@ -59,13 +59,12 @@ def measured(model: Any, folder: Path) -> dict[str, float]:
 
 
 def client(n_workers: int) -> Any:
-    """Of a LocalCluster with one thread in each process."""
+    """Of the LocalCluster that is started where there is no client, with so many workers."""
     import distributed
 
-    cluster = distributed.LocalCluster(
-        n_workers=n_workers, threads_per_worker=1, dashboard_address=":0"
-    )
-    return distributed.Client(cluster)
+    from sepgp.dask.local import local_cluster
+
+    return distributed.Client(local_cluster(n_workers))
 
 
 def train(how: str, steps: int, folder: Path) -> dict[str, float]:

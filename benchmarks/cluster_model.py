@@ -1,9 +1,10 @@
 """How rounds scale with the workers, by a cost model and by a simulation with a fake clock.
 
 Numbers of the model are measured (`benchmarks/cluster.py`, `--measure` here) or stated: those of a
-network with 1 Gbit/s and 1 ms. The simulation goes through the events of many rounds: the state is
-sent through a tree of workers, each part takes its steps, in times that vary, and answers are added
-in a tree. Efficiency is the rows per second of all workers beside what they would do alone.
+network with 1 Gbit/s and 1 ms, and the client on the machine of the scheduler. The simulation goes
+through the events of many rounds: the state is sent to a few workers one by one, or through a tree
+of many, each part takes its steps, in times that vary, and answers are added by the client, or in a
+tree. Efficiency is the rows per second of all workers beside what they would do alone.
 
     python benchmarks/cluster_model.py [--measure]
 """
@@ -21,6 +22,8 @@ ROW = 1.25e-5
 CUBE = 6e-3
 """Seconds for the m × m work of a step at m = 200, one thread."""
 FAN_IN = 8
+FEW = 4
+"""Up to so many workers get the state and answer one by one."""
 
 
 @dataclass(frozen=True)
@@ -77,14 +80,20 @@ class Cost:
     def overhead(self) -> float:
         """Seconds of a round in which no rows are worked on.
 
-        The state is passed on from worker to worker, which doubles those who have it in each step;
-        in the tree of sums one machine takes in up to eight answers on each level. The scheduler
-        has a task for each part and for each sum.
+        The state goes to a few workers one by one, and is passed on between many, which doubles
+        those who have it in each step; in the tree of sums, or for a few in one place, a machine
+        takes in up to eight answers. The scheduler has a task for each part and for each sum.
         """
         down = math.ceil(math.log2(self.n_workers + 1)) * self.message
-        up = self.depth * (self.latency + min(FAN_IN, self.n_workers) * self.sent / self.bandwidth)
+        if self.n_workers <= FEW:
+            down = self.several(self.n_workers)
+        up = self.depth * self.several(min(FAN_IN, self.n_workers))
         tasks = self.n_workers * (1 + 1 / (FAN_IN - 1)) * self.per_task
         return down + up + tasks + self.client
+
+    def several(self, count: int) -> float:
+        """Seconds until one machine has sent or taken in so many states or answers."""
+        return self.latency + count * self.sent / self.bandwidth
 
     @property
     def slowest(self) -> float:
@@ -129,10 +138,12 @@ def simulated(cost: Cost, rounds: int = 200, quorum: float = 1.0, seed: int = 0)
 
 
 def arrivals(cost: Cost, now: float) -> list[float]:
-    """When the state is at each worker: the client sends it to one, and who has it passes it on.
+    """When the state is at each worker: one after the other, or from one to the next.
 
     The scheduler gives out one task after the other.
     """
+    if cost.n_workers <= FEW:
+        return [now + cost.several(i + 1) for i in range(cost.n_workers)]
     holders = [now + cost.message]
     arrived = list(holders)
     while len(arrived) < cost.n_workers:
@@ -146,6 +157,8 @@ def arrivals(cost: Cost, now: float) -> list[float]:
 def added(cost: Cost, answered: list[float]) -> float:
     """When the sum of all answers is at the client; a machine takes in one after the other."""
     times = sorted(answered)
+    if cost.n_workers <= FEW:
+        return _taken_in(cost, times)
     while len(times) > 1:
         groups = [times[i : i + FAN_IN] for i in range(0, len(times), FAN_IN)]
         times = sorted(_taken_in(cost, group) for group in groups)

@@ -22,7 +22,9 @@ from sklearn.base import clone
 
 import sepgp
 from sepgp import GPClassifier, InvalidData, InvalidParameter
+from sepgp.backends.backend import FAN_IN
 from sepgp.backends.cluster import Cluster, assigned, same_version
+from sepgp.backends.loop import FEW
 from sepgp.dask import DaskGPClassifier
 
 X, Y = sines(300)
@@ -89,11 +91,13 @@ def test_a_cluster_has_the_numbers_of_one_process(processes, case, n_classes) ->
     assert_allclose(model.history["log_evidence"], alone.history["log_evidence"], rtol=1e-10)
 
 
-def test_threads_of_one_process_have_them_too(client) -> None:
+@pytest.mark.parametrize("n_parts", [FEW - 1, FAN_IN + 2])
+def test_threads_of_one_process_have_them_too(client, n_parts) -> None:
+    """Few parts get the state by themselves, and many pass it on and have sums of sums."""
     settings = options(X)
-    plan = {"n_parts": 3, "local_steps": 4, "random_state": 0}
-    model = DaskGPClassifier(**settings, **plan).fit(*arrays(X, Y))
-    alone = fit_in_rounds(partitions(X, Y, 6), **settings)
+    plan = {"n_parts": n_parts, "local_steps": 4, "random_state": 0}
+    model = DaskGPClassifier(**settings, **plan).fit(*arrays(X, Y, 25))
+    alone = fit_in_rounds(partitions(X, Y, 12), n_parts, **settings)
     assert_allclose(model.predict_proba(X), alone.probabilities(X), rtol=1e-10)
     assert model.client_ is client
 
@@ -245,7 +249,7 @@ def test_a_warm_start_goes_on(client) -> None:
 
 @pytest.mark.slow
 def test_tasks_have_names_that_explain_themselves(client) -> None:
-    quick(validation_fraction=0.2).fit(*arrays(X, Y))
+    quick(validation_fraction=0.2, n_parts=FEW + 1).fit(*arrays(X, Y, 25))
     prefixes = set(client.run_on_scheduler(lambda dask_scheduler: [*dask_scheduler.task_prefixes]))
     wanted = ("look-at-partition", "prepare-partition", "state", "local-steps", "add-sums")
     assert {f"sepgp-{name}" for name in wanted} <= prefixes
@@ -274,11 +278,14 @@ if __name__ == "__main__":
         model = DaskGPClassifier(n_inducing=5, max_iter=3)
         model.fit(da.from_array(X, chunks=(50, 2)), da.from_array(X[:, 0] > 0, chunks=50))
     print([str(w.message) for w in found], model.client_.status)
+    code = "__import__('dask').config.get('distributed.worker.profile.enabled')"
+    print(set(model.client_.run(eval, code).values()))
     model.client_.shutdown()
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "so a LocalCluster of" in done.stdout, done.stderr
     assert "running" in done.stdout
+    assert "{False}" in done.stdout
 
 
 @pytest.mark.process

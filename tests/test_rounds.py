@@ -1,6 +1,8 @@
 """Training in rounds over parts of the rows, in one process."""
 
+import pickle
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,19 +11,21 @@ import pytest
 import torch
 from helpers import assert_close, many_classes, problem, rbf
 from numpy.testing import assert_allclose, assert_array_equal
-from quick import quick
+from quick import assert_one_sentence, quick
 from rounds import CASES, fit_in_rounds, options, partitions, sines
 
 from sepgp import GPClassifier, InvalidData, InvalidParameter
 from sepgp.backends.backend import FAN_IN, Here, tree_sum
-from sepgp.backends.partitions import PartRows, groups
-from sepgp.backends.rounds import Leader, work
+from sepgp.backends.partitions import PartRows, file_partitions, groups
+from sepgp.backends.rounds import Leader, Task, work
 from sepgp.backends.views import view_of
 from sepgp.data.batches import Batch, Batching
+from sepgp.data.rows.base import Wanted
 from sepgp.data.scaling import identity
+from sepgp.gp.natural import Natural
 from sepgp.training.fit import Run
 from sepgp.training.settings import Settings
-from sepgp.training.step import Engine
+from sepgp.training.step import Engine, TrainingState
 
 X, Y = sines(300)
 
@@ -190,6 +194,60 @@ def test_a_partition_that_cannot_be_used_is_named() -> None:
         broken = [*given[:2], given[2]._replace(X=np.nan_to_num(X_) if "2 col" in message else X_)]
         with pytest.raises(InvalidData, match=message):
             fit_in_rounds([*broken, given[3]], **options(X))
+
+
+class Replacing(Here):
+    """A backend that replaces a file when all partitions have been looked at."""
+
+    def __init__(self, path: Path, table: pd.DataFrame) -> None:
+        self._path, self._table = path, table
+
+    def place(self, n_parts: int) -> None:
+        self._table.to_parquet(self._path)
+
+
+@pytest.mark.parametrize("held_out", [0.0, 0.2])
+def test_a_file_that_was_replaced_before_the_rounds_went_unnoticed(tmp_path, held_out) -> None:
+    """A part that is made again, after a worker was lost, must have the rows that were seen."""
+    frame = pd.DataFrame(X, columns=["x0", "x1", "x2"]).assign(y=Y)
+    for number, rows in enumerate(np.array_split(np.arange(300), 3)):
+        frame.loc[rows].to_parquet(tmp_path / f"{number}.parquet")
+    middle = frame.loc[100:199]
+    settings = options(X, validation_fraction=held_out)
+    for table, message in (
+        (middle.assign(x1=np.where(middle.index == 150, 0.0, middle.x1)), "has other rows than"),
+        (middle[:-7], r"has not the \d+ rows that it had at first"),
+    ):
+        middle.to_parquet(tmp_path / "1.parquet")
+        backend = Replacing(tmp_path / "1.parquet", table)
+        given = file_partitions(str(tmp_path), Wanted("y"))
+        with pytest.raises(InvalidData, match=rf"1\.parquet {message}") as caught:
+            fit_in_rounds(given, backend=backend, **settings)
+        assert_one_sentence(str(caught.value))
+    again = Replacing(tmp_path / "1.parquet", middle[::-1] if not held_out else middle)
+    middle.to_parquet(tmp_path / "1.parquet")
+    fit_in_rounds(file_partitions(str(tmp_path), Wanted("y")), backend=again, **settings)
+
+
+@pytest.mark.parametrize("protocol", [4, 5])
+def test_a_parcel_arrives_as_it_was(protocol) -> None:
+    values = torch.arange(6.0, dtype=torch.float64)
+    sites = Natural(torch.eye(3, dtype=torch.float64).T, values[::2])
+    state = TrainingState(3, values, values, sites, (values.float(), 2), 0.5)
+    buffers = list[pickle.PickleBuffer]()
+    how = {"buffer_callback": buffers.append} if protocol == 5 else {}
+    sent = pickle.dumps(Task(state, ((0.1, 1.0),)), protocol, **how)
+    # As it comes off the wire, where it cannot be written to.
+    come = pickle.loads(sent, buffers=[bytes(buffer) for buffer in buffers])
+    assert come.rates == ((0.1, 1.0),)
+    assert (come.state.iteration, come.state.rate, come.state.best) == (3, 0.5, None)
+    assert_array_equal(come.state.sites.Lambda, sites.Lambda)
+    assert_array_equal(come.state.sites.b, sites.b)
+    assert come.state.optimizer[0].dtype == torch.float32
+    assert come.state.last_xi is come.state.xi
+    come.state.xi.add_(1)  # no warning, and no other's numbers
+    assert values[0] == 0
+    assert bool(buffers) == (protocol == 5)
 
 
 # --- which site a row belongs to ----------------------------------------------------------------

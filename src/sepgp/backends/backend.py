@@ -27,18 +27,23 @@ class Backend(Protocol):
     def call(
         self, name: str, function: Callable[..., Any], *arguments: Any, part: int | None = None
     ) -> Handle:
-        """Call a function, near a part if one is named; arguments may be handles.
+        """The call of a function, near a part if one is named; arguments may be handles.
 
-        `name` is what people see of it.
+        It may wait until its value is asked for, and is then forgotten. `name` is what people see
+        of it.
         """
         ...
 
-    def first(self, handles: Sequence[Handle], count: int) -> list[bool]:
-        """Wait until so many handles have a value, and say which ones have."""
+    def keep(self, handles: Sequence[Handle]) -> list[Handle]:
+        """Begin with calls, and keep their values for as long as these handles are."""
         ...
 
-    def result(self, handle: Handle) -> Any:
-        """The value of a handle."""
+    def first(self, handles: Sequence[Handle], count: int) -> list[bool]:
+        """Wait until so many values that are kept are there, and say which ones are."""
+        ...
+
+    def results(self, handles: Sequence[Handle]) -> list[Any]:
+        """The values of handles."""
         ...
 
 
@@ -56,22 +61,26 @@ class Here:
         """The value itself."""
         return function(*arguments)
 
+    def keep(self, handles: Sequence[Handle]) -> list[Handle]:
+        """All of them are there."""
+        return list(handles)
+
     def first(self, handles: Sequence[Handle], count: int) -> list[bool]:
         """All of them have a value."""
         return [True] * len(handles)
 
-    def result(self, handle: Handle) -> Any:
-        """The value, which is its own handle."""
-        return handle
+    def results(self, handles: Sequence[Handle]) -> list[Any]:
+        """The values, which are their own handles."""
+        return list(handles)
 
 
-def tree_sum(backend: Backend, name: str, handles: Sequence[Handle]) -> Handle:
+def tree_sum(backend: Backend, name: str, handles: Sequence[Handle]) -> Any:
     """The sum of values with `+`, in an order that depends on their number alone."""
     handles = list(handles)
     while len(handles) > 1:
         groups = [handles[i : i + FAN_IN] for i in range(0, len(handles), FAN_IN)]
         handles = [backend.call(name, added, *group) for group in groups]
-    return handles[0]
+    return backend.results(handles)[0]
 
 
 def added(*values: Any) -> Any:

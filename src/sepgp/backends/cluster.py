@@ -10,6 +10,7 @@ from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from typing import Any
 
+import dask
 import distributed
 from distributed.comm import CommClosedError
 from distributed.scheduler import KilledWorker
@@ -59,17 +60,26 @@ class Cluster:
     def call(
         self, name: str, function: Callable[..., Any], *arguments: Any, part: int | None = None
     ) -> Handle:
-        """The task of a function; the dashboard shows it as sepgp-name."""
+        """The task of a function; the dashboard shows it as sepgp-name.
+
+        Tasks are sent together, by `keep` or `results`: each message to the scheduler costs as much
+        as many tasks, and may have to wait for some milliseconds.
+        """
         self._calls += 1
         where: dict[str, Any] = {}
         if part is not None and self._homes:
             where = {"workers": [self._homes[part]], "allow_other_workers": True}
+        key = f"sepgp-{name}-{self._name}-{self._calls}"
+        with dask.annotate(**where):
+            return ON_WORKER(function, *arguments, dask_key_name=key)
+
+    def keep(self, handles: Sequence[Handle]) -> list[Handle]:
+        """Futures of tasks, which are sent in one message."""
         with self._reached():
-            key = f"sepgp-{name}-{self._name}-{self._calls}"
-            return self._client.submit(on_worker, function, *arguments, key=key, **where)
+            return list(self._client.compute(list(handles), optimize_graph=False))
 
     def first(self, handles: Sequence[Handle], count: int) -> list[bool]:
-        """Which tasks are done, once so many are; all of them are waited for by `result`."""
+        """Which tasks are done, once so many are; all of them are waited for by `results`."""
         if count >= len(handles):
             return [True] * len(handles)
         with self._reached(), self._client.as_current():
@@ -78,10 +88,10 @@ class Cluster:
                 distributed.wait(waiting, return_when="FIRST_COMPLETED")
         return [handle.done() for handle in handles]
 
-    def result(self, handle: Handle) -> Any:
-        """The value of a task, wherever it is."""
+    def results(self, handles: Sequence[Handle]) -> list[Any]:
+        """The values of tasks, wherever they are."""
         with self._reached():
-            return handle.result()
+            return list(self._client.gather(self.keep(handles)))
 
     def _renew(self) -> None:
         """Who works now; refuse workers with another version of sepgp."""
@@ -121,6 +131,9 @@ def on_worker(function: Callable[..., Any], *arguments: Any) -> Any:
     if distributed.get_worker().nanny is not None:
         keep_freed_memory()
     return function(*arguments)
+
+
+ON_WORKER = dask.delayed(on_worker, pure=False, traverse=False)
 
 
 def same_version(found: Mapping[str, Any]) -> None:

@@ -76,7 +76,7 @@ def fit(
     checkpoint, named, rng, seed = begin(settings, previous, run, local_steps=plan.local_steps)
     known = None if previous is None else previous.schema.encoding
     look = Look(seed, known, given.choices, settings.validation_fraction)
-    surveyed, held_out = _look(settings, look, given.partitions, backend)
+    surveyed, held_out, digests = _look(settings, look, given.partitions, backend)
     schema = schema_of(surveyed.encoding, len(surveyed.survey.scaling.mean))
     if previous is None:
         warn_of_columns(schema, surveyed.sample()[0])
@@ -87,7 +87,7 @@ def fit(
         start = from_model(same_task(previous, data))._replace(target=given.target, moments={})
     n_parts = _n_parts(plan, checkpoint, backend)
     survey = surveyed.survey._replace(sample=surveyed.survey.sample.cut(0, 0))
-    recipe = Recipe(look, survey, start.scaling, settings.row_dtype(survey.n_rows))
+    recipe = Recipe(look, survey, start.scaling, settings.row_dtype(survey.n_rows), digests)
     parts, counts, weights = _prepare(recipe, given.partitions, n_parts, backend)
     leader, state = _begin(settings, start, previous, counts, weights, seed, recipe.dtype)
     if checkpoint is not None:
@@ -116,23 +116,24 @@ def fit(
 
 def _look(
     settings: Settings, look: Look, partitions: Sequence[Partition], backend: Backend
-) -> tuple[Surveyed, ArrayData | None]:
-    """One pass over all partitions, and some of the rows that are held out."""
+) -> tuple[Surveyed, ArrayData | None, dict[int, int]]:
+    """One pass over all partitions, some of the rows that are held out, and all their digests."""
     calls = [
         backend.call("look-at-partition", look_at, look, number, *partition)
         for number, partition in enumerate(partitions)
     ]
-    seen = backend.result(tree_sum(backend, "add-what-was-seen", calls))
+    seen = tree_sum(backend, "add-what-was-seen", calls)
     survey: Survey = seen.found.survey(len(partitions), settings.class_weight)
     check_positive(settings.pos_label, survey.classes)
     for note in survey.notes:
         warnings.warn(note.sentence(None), stacklevel=2)
     if not look.held_out:
-        return Surveyed("X", survey), None
+        return Surveyed("X", survey), None, seen.digests
     if not len(seen.held_out):
         raise nothing_held_out(look.held_out, "X")
     arrays = survey.arrays(seen.held_out.block(), "y")
-    return Surveyed("X", survey), ArrayData(*arrays, survey.classes, survey.encoding)
+    held_out = ArrayData(*arrays, survey.classes, survey.encoding)
+    return Surveyed("X", survey), held_out, seen.digests
 
 
 def _n_parts(plan: Plan, checkpoint: Checkpoint | None, backend: Backend) -> int:
@@ -157,8 +158,8 @@ def _prepare(
             for i in group
         ]
         parts.append(backend.call("join-partitions", joined_parts, *ready, part=part))
-    calls = [backend.call("count-rows", size_of, part) for part in parts]
-    sizes = [backend.result(call) for call in calls]
+    parts = backend.keep(parts)
+    sizes = backend.results([backend.call("count-rows", size_of, part) for part in parts])
     partitions.clear()
     kept = [i for i, (count, _) in enumerate(sizes) if count]
     if not kept:

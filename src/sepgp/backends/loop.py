@@ -19,6 +19,9 @@ from sepgp.training.step import TrainingState
 
 LOCAL_STEPS = 10
 """Steps in a round, unless told otherwise: so many that sending the state takes little of it."""
+FEW = 4
+"""Up to so many parts get the state, and answer, one by one. More of them pass the state on and add
+in a tree: more messages after each other, but no machine that all of them wait for."""
 
 
 class Plan(NamedTuple):
@@ -56,39 +59,58 @@ class Rounds:
     parts: Sequence[Handle]
     quorum: float
     _busy: dict[int, Handle] = field(default_factory=dict)
+    _last: list[Handle] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._shared = self.backend.call("plan", itself, self.leader)
+        self.backend.place(len(self.parts))
+        self._shared = self.backend.keep([self.backend.call("plan", itself, self.leader)])[0]
 
     def go(
         self, state: TrainingState, rates: Sequence[tuple[float, float]], quorum: float
     ) -> Answer:
-        """The sum of what a round brings, once a share of all parts has answered.
-
-        Where parts may be late, the state goes to each of them by itself, and answers are added
-        here, so that nothing waits for whoever is late.
-        """
-        self.backend.place(len(self.parts))
-        task: Handle = self.leader.task(state, rates)
-        if self.quorum == 1:
-            task = self.backend.call("state", itself, task)
-        for part, rows in enumerate(self.parts):
-            if part not in self._busy:
-                private = self.leader.view.private(state.sites, part)
-                self._busy[part] = self.backend.call(
-                    "local-steps", work, self._shared, task, private, part, rows, part=part
-                )
+        """The sum of what a round brings, once a share of all parts has answered."""
+        self._ask(state, rates)
+        self.backend.place(len(self.parts))  # for the next round, while the parts are at work
         asked = sorted(self._busy)
         count = max(1, math.ceil(quorum * len(self.parts) - 1e-9))
         answered = self.backend.first([self._busy[part] for part in asked], count)
         come = [part for part, has in zip(asked, answered, strict=True) if has]
-        handles = [self._busy.pop(part) for part in come]
-        if self.quorum == 1:
-            total = self.backend.result(tree_sum(self.backend, "add-sums", handles))
+        self._last = [self._busy.pop(part) for part in come]
+        if self._one_by_one:
+            total = added(*self.backend.results(self._last))
         else:
-            total = added(*map(self.backend.result, handles))
+            total = tree_sum(self.backend, "add-sums", self._last)
         assert isinstance(total, Answer)
         return total
+
+    @property
+    def _one_by_one(self) -> bool:
+        """Whether parts deal with whoever leads alone: nothing waits then for one that is late."""
+        return self.quorum < 1 or len(self.parts) <= FEW
+
+    def _ask(self, state: TrainingState, rates: Sequence[tuple[float, float]]) -> None:
+        """Let all parts begin that are not at work."""
+        task: Handle = self.leader.task(state, rates)
+        if not self._one_by_one:
+            task = self.backend.call("state", itself, task)
+        free = [part for part in range(len(self.parts)) if part not in self._busy]
+        calls = [
+            self.backend.call(
+                "local-steps",
+                work,
+                self._shared,
+                task,
+                self.leader.view.private(state.sites, part),
+                part,
+                self.parts[part],
+                part=part,
+            )
+            for part in free
+        ]
+        self._busy.update(zip(free, self.backend.keep(calls), strict=True))
+        # Not before: to forget the answers of the last round is a message too, and messages of a
+        # client that follow each other wait.
+        self._last = []
 
 
 class Trained(NamedTuple):

@@ -16,7 +16,8 @@ from sepgp.data.columns.texts import AS_FOUND, Choices
 from sepgp.data.encoding import Encoding
 from sepgp.data.prepared import MEASURED
 from sepgp.data.rows import READERS, ArrayRows, Rows, TableRows, is_table
-from sepgp.data.rows.base import Wanted, joined
+from sepgp.data.rows.base import Block, Wanted, joined
+from sepgp.data.rows.checked import row_digests
 from sepgp.data.rows.files import common_format, find_files, keys_above, reading
 from sepgp.data.rows.parquet import ParquetRows
 from sepgp.data.rows.table import arrow
@@ -143,10 +144,19 @@ class Look:
 
 
 class Seen:
-    """What was seen of some partitions, and a sample of the rows that are held out."""
+    """What was seen of some partitions, and a sample of the rows that are held out.
 
-    def __init__(self, found: Findings, held_out: Sample, width: tuple[str, int] | None) -> None:
-        self.found, self.held_out, self._width = found, held_out, width
+    `digests` tell the rows of a partition, by its number, from others.
+    """
+
+    def __init__(
+        self,
+        found: Findings,
+        held_out: Sample,
+        width: tuple[str, int] | None,
+        digests: dict[int, int],
+    ) -> None:
+        self.found, self.held_out, self._width, self.digests = found, held_out, width, digests
 
     def __add__(self, other: "Seen") -> "Seen":
         """Of both together; the other ones come after these."""
@@ -161,14 +171,15 @@ class Seen:
         found, held_out = copy.deepcopy((self.found, self.held_out))
         found.merge(other.found)
         held_out.merge(other.held_out)
-        return Seen(found, held_out, self._width or other._width)
+        digests = self.digests | other.digests
+        return Seen(found, held_out, self._width or other._width, digests)
 
 
 def look_at(how: Look, number: int, *partition: Any) -> Seen:
     """Go once over a partition, which has this number among all. Cost O(nd)."""
     given = Partition(*partition)
     found = Findings("y", how.seed, how.encoding, how.choices, number)
-    held_out, width = Sample(how.seed, MEASURED, number), None
+    held_out, width, digest = Sample(how.seed, MEASURED, number), None, 0
     rows = rows_of(given)
     if rows is not None:
         # Which rows are held out depends on where they are in the partition, so pieces are one.
@@ -176,7 +187,8 @@ def look_at(how: Look, number: int, *partition: Any) -> Seen:
         for block in rows.blocks():
             width = width or (given.name, block.X.shape[1])
             found.add(number, block)
-    return Seen(found, held_out, width)
+            digest = _digest(digest, block)
+    return Seen(found, held_out, width, {number: digest})
 
 
 class PartRows(NamedTuple):
@@ -202,21 +214,26 @@ class Recipe:
     survey: Survey
     scaling: Scaling
     dtype: torch.dtype
+    digests: dict[int, int]
+    """Of the rows as they were seen: whoever makes a part again must find the same ones."""
 
     def prepare(self, number: int, *partition: Any) -> PartRows:
         """The rows of a partition, those of weight 0 left out. Cost O(nd)."""
-        rows, parts = rows_of(Partition(*partition)), []
+        given = Partition(*partition)
+        rows, parts, count, digest = rows_of(given), [self._nothing()], 0, 0
         for block in () if rows is None else self.look.training(rows, number).blocks():
-            parts.append(self._ready(self.survey.arrays(block, rows.name)))  # type: ignore[union-attr]
-        if sum(kept for _, kept in parts) != self.survey.counts[number]:
-            raise checks.changed_rows(Partition(*partition).name, self.survey.counts[number])
-        return joined_parts(*(part for part, _ in parts)) if parts else self._nothing()
+            count, digest = count + len(block), _digest(digest, block)
+            parts.append(self._ready(self.survey.arrays(block, given.name)))
+        if count != self.survey.counts[number]:
+            raise checks.changed_rows(given.name, self.survey.counts[number])
+        if digest != self.digests[number]:
+            raise checks.other_rows(given.name)
+        return joined_parts(*parts)
 
-    def _ready(self, arrays: Arrays) -> tuple[PartRows, int]:
+    def _ready(self, arrays: Arrays) -> PartRows:
         X, y, weight = arrays
         kept = weight > 0
-        scaled = self.scaling.apply(X[kept]).astype(self._type)
-        return PartRows(scaled, y[kept], weight[kept]), len(y)
+        return PartRows(self.scaling.apply(X[kept]).astype(self._type), y[kept], weight[kept])
 
     def _nothing(self) -> PartRows:
         return PartRows(
@@ -226,6 +243,11 @@ class Recipe:
     @property
     def _type(self) -> str:
         return "f4" if self.dtype == torch.float32 else "f8"
+
+
+def _digest(before: int, block: Block) -> int:
+    """The digest of rows in any order, once those of a block have been added."""
+    return (before + int(row_digests(block).sum())) % 2**64
 
 
 def prepare(recipe: Recipe, number: int, *partition: Any) -> PartRows:

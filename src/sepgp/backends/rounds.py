@@ -12,13 +12,14 @@ import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from sepgp.backends.parcel import Parcel
 from sepgp.backends.partitions import PartRows
 from sepgp.backends.views import View
 from sepgp.data.batches import Batch, Batching
@@ -29,7 +30,8 @@ ORDERS = 4
 """Orders of rows that a process remembers: those of the parts that it works on."""
 
 
-class Task(NamedTuple):
+@dataclass(frozen=True)
+class Task(Parcel):
     """What is the same for all parts in a round."""
 
     state: TrainingState
@@ -109,7 +111,7 @@ class Leader:
 
 
 @dataclass(frozen=True)
-class Answer:
+class Answer(Parcel):
     """What steps of some parts have changed, which adds up: O(m² + p) numbers."""
 
     weight: float

@@ -18,6 +18,7 @@ from sepgp.backends.loop import LOCAL_STEPS, Plan
 from sepgp.backends.partitions import Partition, rows_of
 from sepgp.classifier import GPClassifier
 from sepgp.dask.collections import delayed_partitions, is_collection, lazily
+from sepgp.dask.local import local_cluster
 from sepgp.data import checks
 from sepgp.data.columns.texts import Choices
 from sepgp.data.rows.base import Wanted
@@ -248,10 +249,7 @@ class DaskGPClassifier(GPClassifier):
                 UserWarning,
                 stacklevel=3,
             )
-            cluster = distributed.LocalCluster(
-                n_workers=cores, threads_per_worker=1, dashboard_address=":0"
-            )
-            return distributed.Client(cluster)
+            return distributed.Client(local_cluster(cores))
 
     def __getstate__(self) -> Any:
         return super().__getstate__() | {"client": None}
