@@ -462,6 +462,14 @@ def test_files_that_are_no_csv_are_said_to_be_what_they_are(content, said, tmp_p
     assert_one_sentence(str(caught.value))
 
 
+def test_a_column_of_the_model_in_other_letters_is_not_to_be_named(tmp_path) -> None:
+    model, path = tmp_path / "m.sepgp", tmp_path / "new.csv"
+    fit(Messy()).save(model)
+    Messy().frame(50, 1, holes=False).rename(columns={"size": "SIZE"}).to_csv(path, index=False)
+    done = run("evaluate", model, path)
+    assert_one_line(done, "has no column 'size'; if 'SIZE' is meant, write both alike, else add it")
+
+
 def test_a_column_called_par1_is_no_parquet(tmp_path) -> None:
     path = tmp_path / "rows.csv"
     path.write_text("PAR1,y\n1,a\n2,b\n")

@@ -199,8 +199,12 @@ class Wanted(NamedTuple):
             if column is not None and column not in names:
                 known = ", ".join(map(repr, names[:8])) + " or another" * (len(names) > 8)
                 near = nearest(column, names)
-                one = "add it, or name one" if near is None else f"name {near!r} or another"
-                raise InvalidData(f"{name} has no column {column!r}; {one} that it has ({known}).")
+                one = "add it, or name one that it has"
+                if near is not None and column in features:  # which a model may have named
+                    one = f"if {near!r} is meant, write both alike, else add it to those it has"
+                elif near is not None:
+                    one = f"name {near!r} or another that it has"
+                raise InvalidData(f"{name} has no column {column!r}; {one} ({known}).")
         if not features:
             raise InvalidData(f"{name} has no column to learn from besides the target; add some.")
         if target in features:
