@@ -42,8 +42,9 @@ class Cost:
     """Seconds until the first byte of a message is there."""
     per_task: float = 2e-4
     """Seconds of the scheduler for each task, one after the other."""
-    client: float = 5e-3
-    """Seconds of the client in a round: the new state, and one task that gathers the answer."""
+    client: float = 1.2e-2
+    """Seconds in a round between the steps of a worker, of client and scheduler without a network:
+    the new state, a message to the scheduler, and the answer."""
     spread: float = 0.1
     """Standard deviation of the time of a step, as a share of it."""
     straggler: float = 1.0
