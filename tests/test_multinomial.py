@@ -165,6 +165,17 @@ def test_alpha_and_gamma_are_derivatives_of_log_Z(n_classes: int) -> None:
         assert_close(tilted.gamma[c], (up - down) / (2 * h), rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.parametrize("n_classes", [2, 3, 10])
+def test_sites_have_the_moments_that_alpha_and_gamma_say(n_classes: int) -> None:
+    """The tilted mean is m + vα and the tilted variance v − v²λ, with λ = α² − 2γ."""
+    y, mean, var, s = cavities(200, n_classes)
+    mean, var = mean.clamp(-5, 5), var + 0.1
+    _, alpha, gamma, nu, mu = Multinomial(n_classes).moments(y, mean, var, s)
+    tilted_var = var - var**2 * (alpha**2 - 2 * gamma)
+    assert_close(1 / (1 / var + nu), tilted_var, rtol=1e-9, atol=1e-9)
+    assert_close((mean / var + mu) * tilted_var, mean + var * alpha, rtol=1e-9, atol=1e-9)
+
+
 @pytest.mark.parametrize("n_classes", [2, 3, 10, 100])
 def test_sites_are_never_negative(n_classes: int) -> None:
     assert_proper(n_classes, 40_000 // n_classes)
