@@ -33,8 +33,9 @@ from sepgp.errors import InvalidData, InvalidParameter
 from sepgp.gp.direct import direct
 from sepgp.gp.kernels import RBF, Matern32, PerClass
 from sepgp.gp.whitened import whitened
-from sepgp.likelihoods import Multinomial
+from sepgp.likelihoods import Multinomial, multinomial
 from sepgp.likelihoods.multinomial import NOISE, _probabilities
+from sepgp.likelihoods.quadrature import MANY_NODES
 from sepgp.report.posterior import unlearned
 
 EVERY_METHOD = pytest.mark.parametrize("method", METHODS)
@@ -93,6 +94,35 @@ def test_probabilities_sum_to_one_by_themselves(n_classes: int, widest: float) -
     assert (p >= 0).all()
 
 
+def test_what_the_quadrature_lacks_of_one_is_taken_out() -> None:
+    _, mean, var, _ = (x.numpy().T for x in cavities(2000, 3, 1000.0))
+    raw, p = _probabilities(mean, var), Multinomial(3).probabilities(mean, var)
+    assert np.abs(raw.sum(1) - 1).max() > 1e-12
+    assert_allclose(p.sum(1), 1, rtol=1e-15)
+    assert_allclose(p, raw / raw.sum(1, keepdims=True), rtol=1e-15)
+
+
+@pytest.mark.parametrize("rows", [1, 7, 1000])
+def test_predictions_do_not_depend_on_the_size_of_a_block(rows: int, monkeypatch) -> None:
+    y, mean, var, _ = (x.numpy().T for x in cavities(50, 3))
+    likelihood = Multinomial(3)
+    whole = likelihood.probabilities(mean, var), likelihood.log_probability(y, mean, var)
+    monkeypatch.setattr(multinomial, "BLOCK", rows * MANY_NODES * 3)
+    blocks = likelihood.probabilities(mean, var), likelihood.log_probability(y, mean, var)
+    for one, other in zip(whole, blocks, strict=True):
+        assert_allclose(one, other, rtol=1e-9)
+
+
+def test_the_mean_alone_decides_between_two_classes_only() -> None:
+    _, mean, var, _ = (x.numpy().T for x in cavities(50, 3))
+    likelihood = Multinomial(3)
+    assert_array_equal(
+        likelihood.most_probable(mean, var), likelihood.decision(mean, var).argmax(1)
+    )
+    with pytest.raises(TypeError, match="the mean alone does not decide between many classes"):
+        likelihood.most_probable(mean, None)
+
+
 @pytest.mark.parametrize("n_classes", [3, 10])
 def test_shared_nodes_and_those_of_one_class_agree(n_classes: int) -> None:
     y, mean, var, _ = (x.numpy() for x in cavities(500, n_classes))
@@ -133,6 +163,17 @@ def test_alpha_and_gamma_are_derivatives_of_log_Z(n_classes: int) -> None:
         assert_close(tilted.alpha[c], (log_Z(1) - log_Z(-1)) / (2 * h), rtol=1e-4, atol=1e-5)
         up, down = (likelihood.moments(y, mean, var + k * e, s).log_Z for k in (1, -1))
         assert_close(tilted.gamma[c], (up - down) / (2 * h), rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 10])
+def test_sites_have_the_moments_that_alpha_and_gamma_say(n_classes: int) -> None:
+    """The tilted mean is m + vα and the tilted variance v − v²λ, with λ = α² − 2γ."""
+    y, mean, var, s = cavities(200, n_classes)
+    mean, var = mean.clamp(-5, 5), var + 0.1
+    _, alpha, gamma, nu, mu = Multinomial(n_classes).moments(y, mean, var, s)
+    tilted_var = var - var**2 * (alpha**2 - 2 * gamma)
+    assert_close(1 / (1 / var + nu), tilted_var, rtol=1e-9, atol=1e-9)
+    assert_close((mean / var + mu) * tilted_var, mean + var * alpha, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 10, 100])

@@ -109,6 +109,16 @@ def test_alpha_and_gamma_are_derivatives_of_log_Z(power: float) -> None:
     assert_close(tilted.gamma, (up - down) / (2 * h), rtol=1e-3, atol=1e-4)
 
 
+@POWERS
+def test_sites_have_the_moments_that_alpha_and_gamma_say(power: float) -> None:
+    """With a of the site, the mean is m + avα and the variance v − av²λ, with λ = aα² − 2γ."""
+    y, mean, var, s = cavities(200, 30.0)
+    _, alpha, gamma, nu, mu = PowerProbit(power).moments(y, mean, var, s)
+    precision = power * alpha**2 - 2 * gamma
+    assert_close(nu, precision / (1 - power * precision * var), rtol=1e-9, atol=1e-9)
+    assert_close(mu, alpha + nu * (mean + power * var * alpha), rtol=1e-9, atol=1e-9)
+
+
 def test_power_near_one_is_the_closed_form() -> None:
     y, mean, var, s = cavities()
     closed, near = Probit().moments(y, mean, var, s), PowerProbit(1 - 1e-9).moments(y, mean, var, s)
