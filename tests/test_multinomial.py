@@ -29,14 +29,19 @@ from sklearn.datasets import load_iris
 
 import sepgp
 from sepgp import GPClassifier
+from sepgp.data.batches import Batch
 from sepgp.errors import InvalidData, InvalidParameter
+from sepgp.gp.cholesky import JITTER
 from sepgp.gp.direct import direct
 from sepgp.gp.kernels import RBF, Matern32, PerClass
 from sepgp.gp.whitened import whitened
-from sepgp.likelihoods import Multinomial, multinomial
+from sepgp.inference.evidence import adjoint_common
+from sepgp.likelihoods import Multinomial, Probit, multinomial
 from sepgp.likelihoods.multinomial import NOISE, _probabilities
 from sepgp.likelihoods.quadrature import MANY_NODES
 from sepgp.report.posterior import unlearned
+from sepgp.training.settings import Settings
+from sepgp.training.step import Engine
 
 EVERY_METHOD = pytest.mark.parametrize("method", METHODS)
 
@@ -366,6 +371,49 @@ def test_a_kernel_for_each_class_is_nothing_new_for_two_classes_and_refused_for_
     with pytest.raises(InvalidParameter) as caught:
         quick(shared_kernel=False, method="ep").fit(X, y)
     assert_one_sentence(str(caught.value))
+
+
+@pytest.mark.parametrize("basis", [direct, whitened])
+def test_determinants_are_those_of_the_differences_of_classes(basis) -> None:
+    """½ log|cov of f_c − f_C| of q beside the prior: the matrix of all differences, written out."""
+    p = many_classes(20, 4)
+    Lambda = run("sep", rbf(p.Z, 1.5), p, 3).state.Lambda
+    Kmm = kernel_matrices(rbf(p.Z, 1.5), rbf(p.Z, 1.5).start, p.X).Kmm.detach().requires_grad_()
+    pairs = torch.tensor([[1.0, 0.0, -1.0], [0.0, 1.0, -1.0]]).double()
+    differences = torch.kron(pairs, torch.eye(4, dtype=torch.float64))
+
+    def half_log_det(covs: list[torch.Tensor]) -> torch.Tensor:
+        return 0.5 * torch.logdet(differences @ torch.block_diag(*covs) @ differences.T)
+
+    covs = [torch.linalg.inv(torch.linalg.inv(Kmm) + own) for own in Lambda]
+    of_differences = half_log_det(covs) - half_log_det([Kmm] * 3)
+    of_each = sum(0.5 * (torch.logdet(cov) - torch.logdet(Kmm)) for cov in covs)
+    (expected,) = torch.autograd.grad(of_each - of_differences, Kmm)
+    assert_close_to_scale(adjoint_common(basis(Kmm.detach(), 0.0), Lambda), expected, 1e-9)
+
+
+@pytest.mark.parametrize(("shared", "n_classes"), [(True, 3), (False, 3), (True, 2)])
+def test_a_step_does_not_pay_for_what_classes_have_in_common(shared: bool, n_classes: int) -> None:
+    """Unless there are two, which have one function, or each class has a kernel of its own."""
+    p = many_classes(20, 4, n_classes)
+    if n_classes == 2:
+        p = p._replace(y=2.0 * p.y.double() - 1, likelihood=Probit())
+    hyper = rbf(p.Z, 1.5) if shared else own_kernels(p.Z)
+    found = run("sep", hyper, p, 3, jitter=JITTER)
+    engine = Engine.of(Settings(), p.likelihood, hyper)
+    state = engine.init(4, 20, minibatch=False)._replace(sites=found.state)
+    codes = p.y.long() if n_classes > 2 else (p.y > 0).long()
+    batch = Batch(p.X, codes, p.weight, None)
+    _, info = engine.step(state, batch, 20.0, rate=0.1)
+    evidence = run("sep", hyper, p, state=found.state, jitter=JITTER).gradient
+    paid = torch.zeros_like(evidence)
+    if shared and n_classes > 2:
+        xi = hyper.start.clone().requires_grad_()
+        Kmm = kernel_matrices(hyper, xi, p.X).Kmm
+        common = adjoint_common(direct(Kmm.detach()), found.state.Lambda)
+        (paid,) = torch.autograd.grad(Kmm, xi, common)
+        assert paid.abs().max() > 0.1 * evidence.abs().max()
+    assert_close_to_scale(info.gradient, evidence - paid, 1e-9)
 
 
 @pytest.mark.slow

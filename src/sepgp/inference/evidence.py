@@ -148,7 +148,7 @@ class Info(NamedTuple):
     log_evidence: Tensor
     """Estimate of log Z_q from this batch, shape ()."""
     gradient: Tensor
-    """∂ log Z_q/∂ξ, shape (p,)."""
+    """What ξ moves along, shape (p,): ∂ log Z_q/∂ξ, less what `pull` takes off."""
     jitter: float
     """Relative jitter that the Cholesky factor of Kmm needed."""
     skipped: int
@@ -176,6 +176,19 @@ def log_evidence(prepared: Prepared, total: Sums) -> Tensor:
 def adjoint_Kmm(prepared: Prepared, total: Sums) -> Tensor:
     """∂ log Z_q/∂ Kmm, shape (m, m): the prior's part, and that of all n rows."""
     return prepared.fitc.adjoint_Kmm(prepared.q, total.cross, prepared.n / total.weight)
+
+
+def adjoint_common(fitc: FITC, Lambda: Tensor) -> Tensor:
+    """The adjoint of Kmm, shape (m, m), of what log Z_q pays for a function common to all classes.
+
+    Labels depend on the differences of the C latent functions alone, and log Z_q has a determinant
+    for each of these. Differences of independent functions with precisions K⁻¹ + Λ_c have one
+    less: beside the product of all it has that of their mean, K⁻¹ + Λ̄. That is the log norm
+    of one function with the mean of the sites, Λ of shape (C, m, m), and no mean. Cost O(m³).
+    """
+    mean = Lambda.mean(0)
+    common = fitc.posterior(fitc.to_coordinates(Natural(mean, torch.zeros_like(mean[0]))))
+    return fitc.adjoint_Kmm(common, torch.zeros_like(mean), 0.0)
 
 
 def finite(*tensors: Tensor) -> bool:

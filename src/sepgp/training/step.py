@@ -13,7 +13,7 @@ from sepgp.gp.direct import direct
 from sepgp.gp.fitc import FITC
 from sepgp.gp.hyperparameters import Hyperparameters, pull_back
 from sepgp.gp.whitened import whitened
-from sepgp.inference.evidence import Factors, Info, Prepared, Sums, report
+from sepgp.inference.evidence import Factors, Info, Prepared, Sums, adjoint_common, report
 from sepgp.inference.method import Chunk, Method, State, add_up, chosen, prepare
 from sepgp.likelihoods import Likelihood
 from sepgp.training.monitor import Best
@@ -144,10 +144,18 @@ class Engine:
             if not prepared.ok and basis is direct:
                 continue
             total = add_up(self.method, prepared, chunks)
-            info = report(prepared, total, partial(_pull, xi, [Kmm]))
+            info = report(prepared, total, partial(self._pull_Kmm, xi, Kmm, fitc, state))
             if info.ok:
                 break
         return prepared, total, info
+
+    def _pull_Kmm(
+        self, xi: Tensor, Kmm: Tensor, fitc: FITC, state: TrainingState, adjoint: Tensor
+    ) -> Tensor:
+        """From an adjoint of Kmm to ξ, less that of what classes with one kernel have in common."""
+        if self.likelihood.latents and Kmm.ndim == 2 and Kmm.requires_grad:
+            adjoint = adjoint - adjoint_common(fitc, state.sites.Lambda)
+        return _pull(xi, [Kmm], adjoint)
 
     def chunk(self, fitc: FITC, xi: Tensor, batch: Batch, part: int = 0) -> Chunk:
         """The rows of a batch, with their kernel matrices at ξ, as the methods see them."""
