@@ -449,6 +449,22 @@ def test_sep_is_near_ep_at_convergence() -> None:
     assert_close(sep_var, ep_var, rtol=0.25, atol=0.0)
 
 
+@pytest.mark.parametrize("method", ["sep", "ep batch"])
+def test_the_variance_of_a_difference_is_that_of_the_probit(method: str) -> None:
+    """Two classes with a function each, and the probit with one that has twice the covariance.
+
+    Sites of each function by itself would leave the difference nearly twice the variance.
+    """
+    p = many_classes(200, 10, 2)
+    one = p._replace(y=2.0 * p.y.double() - 1, likelihood=Probit())
+    test = many_classes(40, 1, seed=1).X
+    mean, var = latent(run(method, rbf(p.Z, 1.5), p, 60, rho=0.3), rbf(p.Z, 1.5), test)
+    twice = hyperparameters(RBF(1.5, 4.0), p.Z)
+    expected_mean, expected_var = latent(run(method, twice, one, 60, rho=0.3), twice, test)
+    assert_close(mean[1] - mean[0], expected_mean, rtol=0.1, atol=0.1)
+    assert_close(var.sum(0), expected_var, rtol=0.15, atol=0.0)
+
+
 # --- the estimator ----------------------------------------------------------------------------
 
 FEATURES, SPECIES = load_iris(return_X_y=True)

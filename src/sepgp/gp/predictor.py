@@ -11,6 +11,9 @@ from sepgp.gp.kernels import Kernel
 from sepgp.gp.natural import Natural
 from sepgp.gp.whitened import Whitened, whitened
 
+PAIR = 2.0
+"""With many classes, the factor on the sites in the variances of predictions: see `predictor`."""
+
 
 class Predictor(NamedTuple):
     """mean = kᵀβ, variance = k(x, x) − ‖F k‖²."""
@@ -22,10 +25,20 @@ class Predictor(NamedTuple):
 
 
 def predictor(kernel: Kernel, Z: Tensor, sites: Natural, jitter: float = JITTER) -> Predictor:
-    """Fold sites over u into a predictor, for inducing points Z, shape (m, d). Cost O(m³), once."""
+    """Fold sites over u into a predictor, for inducing points Z, shape (m, d). Cost O(m³), once.
+
+    With many classes, means are q's, and variances those under twice the sites. What a row says
+    is how two classes differ, nearly always. If that is h about f_1 − f_2, sites that match each
+    of the two by itself have precisions of about h, and the function that both have in common
+    leaves them no more. But it takes 2h each for the difference to have the variance
+    1/(1/(2k) + h) that it should have, for a prior variance of k each.
+    """
     fitc, q = posterior(kernel, Z, sites, jitter)
-    eye = torch.eye(len(Z), dtype=q.cov.dtype, device=q.cov.device)
-    eigenvalues, eigenvectors = torch.linalg.eigh(eye - q.cov)
+    cov = q.cov
+    if cov.ndim == 3:
+        cov = fitc.posterior(fitc.to_coordinates(PAIR * sites)).cov
+    eye = torch.eye(len(Z), dtype=cov.dtype, device=cov.device)
+    eigenvalues, eigenvectors = torch.linalg.eigh(eye - cov)
     root = eigenvalues.clamp_min(0).sqrt().unsqueeze(-1) * eigenvectors.mT
     return Predictor(times(fitc.L_inverse.mT, q.mean), root @ fitc.L_inverse)
 
