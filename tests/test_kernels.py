@@ -45,6 +45,7 @@ def kinds(kernel: Kernel) -> list[str]:
 )
 def test_a_name_stands_for_a_kernel_or_a_sum(name: str, d: int, expected: list[str]) -> None:
     assert kinds(named(name, d)) == expected
+    assert isinstance(named(name, d), Sum) == (len(expected) > 1)
 
 
 @pytest.mark.parametrize(("d", "expected"), [(100, ["RBF", "Matern32"]), (101, ["RBF"])])
@@ -77,8 +78,9 @@ def test_lengthscales_start_at_the_median_distance() -> None:
     kernel = RBF()
     kernel.start(Z)
     assert_allclose(kernel.lengthscale.detach() ** 2, [18**0.5] * 2)
-    kernel.start(Z[:2])
-    assert_allclose(kernel.lengthscale.detach() ** 2, [5.0] * 2)
+    for scale in (1.0, 0.1):
+        kernel.start(scale * Z[:2])
+        assert_allclose(kernel.lengthscale.detach() ** 2, [5.0 * scale] * 2)
     for few in (Z[:1], Z[[0, 0, 0, 1]]):  # no distance, and a median of 0
         kernel = RBF()
         kernel.start(few)

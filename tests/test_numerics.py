@@ -34,7 +34,7 @@ from sepgp.gp.cholesky import JITTER, MAX_JITTER, safe_cholesky
 from sepgp.gp.direct import direct
 from sepgp.gp.fitc import FITC
 from sepgp.gp.whitened import whitened
-from sepgp.likelihoods import Probit
+from sepgp.likelihoods import Multinomial, PowerProbit, Probit, for_classes
 from sepgp.training.loop import train
 from sepgp.training.optimizers import Adam, Sign
 from sepgp.training.schedule import Schedule
@@ -207,6 +207,34 @@ def test_direct_and_whitened_coordinates_give_the_same_step(method: str) -> None
         for basis in (direct, whitened)
     ]
     assert_same(*outcomes)
+
+
+def test_cholesky_of_several_matrices_is_that_of_each() -> None:
+    K = torch.eye(3).double() + 0.3
+    both = safe_cholesky(torch.stack([K, 100 * K]), 1e-3)
+    for L, one in zip(both.L, (K, 100 * K), strict=True):
+        assert_close(L, safe_cholesky(one, 1e-3).L)
+
+
+def test_predictions_of_two_classes_agree_with_each_other() -> None:
+    mean, variance = np.array([-40.0, -1.0, 0.0, 0.5, 3.0]), np.array([0.5, 0.0, 1.0, 3.0, 0.2])
+    probit = Probit()
+    p, log_p = probit.probabilities(mean, variance), probit.log_probabilities(mean, variance)
+    z = mean / np.sqrt(1 + variance)
+    assert_close(probit.decision(mean, variance), z)
+    assert_close(p[:, 1], [float(mpmath.ncdf(x)) for x in z], rtol=1e-12, atol=0)
+    assert_close(p.sum(1), np.ones(5))
+    assert_close(log_p, [[float(mpmath.log(mpmath.ncdf(s * x))) for s in (-1, 1)] for x in z])
+    for code in (0, 1):
+        codes = np.full(5, code)
+        assert_close(probit.log_probability(codes, mean, variance), log_p[:, code])
+    assert probit.most_probable(mean).tolist() == [0, 0, 0, 1, 1]
+
+
+def test_the_likelihood_fits_the_number_of_classes_and_the_power() -> None:
+    assert for_classes(2) == for_classes(2, 1.0) == Probit()
+    assert for_classes(2, 0.5) == PowerProbit(0.5)
+    assert for_classes(3) == Multinomial(3)
 
 
 @pytest.mark.parametrize("method", ["sep", "ep", "adf"])
