@@ -88,7 +88,8 @@ def test_lengthscales_start_at_the_median_distance() -> None:
     given = RBF([2.0, 3.0])
     given.start(Z)
     assert_allclose(given.lengthscale.detach(), [2.0, 3.0])
-    with pytest.raises(InvalidParameter, match="lengthscale has 2 values but the kernel sees 3"):
+    message = "has 2 values but the kernel sees 3 features; give one number or one per feature."
+    with pytest.raises(InvalidParameter, match=message):
         given.start(points())
 
 
@@ -157,6 +158,9 @@ def test_a_kernel_of_parts_has_copies_of_them() -> None:
     kernel.set_params(k1__lengthscale=3.0)
     assert_allclose(kernel.get_params()["k2__lengthscale"], 2.0)
     assert_allclose(part.lengthscale.detach(), 2.0)
+    for mapped in (Warped(part), FeatureMap(torch.nn.Identity(), part)):
+        mapped.set_params(kernel__lengthscale=3.0)
+        assert_allclose(part.lengthscale.detach(), 2.0)
 
 
 @pytest.mark.parametrize(

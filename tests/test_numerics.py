@@ -1,5 +1,6 @@
 """What happens where floating point ends: extremes, failures, precision and memory."""
 
+import math
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import NamedTuple
@@ -32,7 +33,10 @@ from torch import Tensor
 from sepgp.data.batches import Batch
 from sepgp.gp.cholesky import JITTER, MAX_JITTER, safe_cholesky
 from sepgp.gp.direct import direct
-from sepgp.gp.fitc import FITC
+from sepgp.gp.fitc import FITC, gaussian
+from sepgp.gp.kernels import RBF
+from sepgp.gp.natural import Natural
+from sepgp.gp.predictor import posterior
 from sepgp.gp.whitened import whitened
 from sepgp.likelihoods import Multinomial, PowerProbit, Probit, for_classes
 from sepgp.training.loop import train
@@ -214,6 +218,40 @@ def test_cholesky_of_several_matrices_is_that_of_each() -> None:
     both = safe_cholesky(torch.stack([K, 100 * K]), 1e-3)
     for L, one in zip(both.L, (K, 100 * K), strict=True):
         assert_close(L, safe_cholesky(one, 1e-3).L)
+
+
+def test_a_posterior_that_cannot_be_trusted_is_nan() -> None:
+    b = torch.ones(2, dtype=torch.float64)
+    for diagonal, worst, fine in (
+        ([1.0, -1.0], math.inf, False),
+        ([1.0, 1e-12], math.inf, True),
+        ([1.0, 1e-12], 1e9, False),
+        ([1e6, 1e6], 1e9, True),
+    ):
+        q = gaussian(torch.diag(torch.tensor(diagonal, dtype=torch.float64)), b, 0.0, worst)
+        assert all(bool(part.isfinite().all()) == fine for part in q)
+        assert fine or all(bool(part.isnan().all()) for part in q)
+
+
+def test_a_predictor_has_the_jitter_of_its_training() -> None:
+    p = problem(5, 3)
+    kernel, sites = RBF(1.0), Natural(torch.eye(3).double(), torch.ones(3).double())
+    kernel.start(p.Z)
+    for jitter in (1e-6, 0.01):
+        with torch.no_grad():
+            fitc, _ = posterior(kernel, p.Z, sites, jitter)
+        assert fitc.jitter == jitter
+        assert_close(fitc.L @ fitc.L.T, kernel(p.Z, p.Z) + jitter * torch.eye(3))
+
+
+@pytest.mark.parametrize("likelihood", [Probit(), PowerProbit(0.0), PowerProbit(0.5)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_moments_are_in_the_dtype_of_the_rows(likelihood, dtype) -> None:
+    rows = torch.ones(4, dtype=dtype)
+    assert {part.dtype for part in likelihood.moments(rows, rows, rows, rows)} == {dtype}
+    classes = rows.expand(3, 4)
+    tilted = Multinomial(3).moments(torch.zeros(4).long(), classes, classes, rows)
+    assert {part.dtype for part in tilted} == {dtype}
 
 
 def test_predictions_of_two_classes_agree_with_each_other() -> None:
