@@ -201,6 +201,9 @@ def test_a_map_starts_as_it_is_with_directions_of_unit_variance() -> None:
     with torch.no_grad():
         kernel.V += 1.0
         warped = kernel.warp(X)
+        unit = kernel.unit
+        plain = X + torch.tanh(X @ (unit * kernel.W) + unit * kernel.c) @ (unit * kernel.V)
+        assert_allclose(warped, plain, atol=1e-12)
         kernel.start(X)  # a map that fits the features is kept
         assert torch.equal(kernel.warp(X), warped)
     assert Warped.n_weights(5) == sum(p.numel() for p in started(Warped(Linear()), X)) - 1

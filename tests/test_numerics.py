@@ -36,7 +36,7 @@ from sepgp.gp.direct import direct
 from sepgp.gp.fitc import FITC, gaussian
 from sepgp.gp.kernels import RBF
 from sepgp.gp.natural import Natural
-from sepgp.gp.predictor import posterior
+from sepgp.gp.predictor import posterior, predict, predictor
 from sepgp.gp.whitened import whitened
 from sepgp.likelihoods import Multinomial, PowerProbit, Probit, for_classes
 from sepgp.training.loop import train
@@ -231,6 +231,20 @@ def test_a_posterior_that_cannot_be_trusted_is_nan() -> None:
         q = gaussian(torch.diag(torch.tensor(diagonal, dtype=torch.float64)), b, 0.0, worst)
         assert all(bool(part.isfinite().all()) == fine for part in q)
         assert fine or all(bool(part.isnan().all()) for part in q)
+
+
+def test_a_predictor_is_the_dense_formula() -> None:
+    """With Σ and μ of u under q: kᵀK⁻¹μ, and k(x, x) − kᵀK⁻¹k + kᵀK⁻¹ΣK⁻¹k."""
+    p, kernel = problem(8, 3), RBF(1.0, variance=2.0)
+    kernel.start(p.Z)
+    sites = Natural(torch.diag(torch.tensor([0.5, 2.0, 0.0]).double()), torch.arange(3).double())
+    with torch.no_grad():
+        K, k, kdiag = kernel(p.Z, p.Z), kernel(p.Z, p.X), kernel.diag(p.X)
+        mean, variance = predict(predictor(kernel, p.Z, sites, 0.0), k, kdiag)
+        A = torch.linalg.solve(K, k)
+        Sigma = torch.linalg.inv(torch.linalg.inv(K) + sites.Lambda)
+        assert_close(mean, A.T @ Sigma @ sites.b)
+        assert_close(variance, kdiag - (k * A).sum(0) + (A * (Sigma @ A)).sum(0))
 
 
 def test_a_predictor_has_the_jitter_of_its_training() -> None:
