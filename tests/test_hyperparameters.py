@@ -45,6 +45,8 @@ def test_xi_holds_what_is_learned_and_the_rest_stays(learn_kernel, learn_inducin
     Kmb, kdiag = hyper.Kmb(moved, X)
     assert_close(Kmb, other(Z_moved, X))
     assert_close(kdiag, other.diag(X))
+    hyper.model(hyper.start)
+    assert_close(other.log_variance, k.log_variance + 0.1 * learn_kernel)  # a kernel of its own
     assert_close(k.log_variance, math.log(3.0))  # the kernel handed in is never changed
 
 

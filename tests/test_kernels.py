@@ -45,6 +45,7 @@ def kinds(kernel: Kernel) -> list[str]:
 )
 def test_a_name_stands_for_a_kernel_or_a_sum(name: str, d: int, expected: list[str]) -> None:
     assert kinds(named(name, d)) == expected
+    assert isinstance(named(name, d), Sum) == (len(expected) > 1)
 
 
 @pytest.mark.parametrize(("d", "expected"), [(100, ["RBF", "Matern32"]), (101, ["RBF"])])
@@ -77,8 +78,9 @@ def test_lengthscales_start_at_the_median_distance() -> None:
     kernel = RBF()
     kernel.start(Z)
     assert_allclose(kernel.lengthscale.detach() ** 2, [18**0.5] * 2)
-    kernel.start(Z[:2])
-    assert_allclose(kernel.lengthscale.detach() ** 2, [5.0] * 2)
+    for scale in (1.0, 0.1):
+        kernel.start(scale * Z[:2])
+        assert_allclose(kernel.lengthscale.detach() ** 2, [5.0 * scale] * 2)
     for few in (Z[:1], Z[[0, 0, 0, 1]]):  # no distance, and a median of 0
         kernel = RBF()
         kernel.start(few)
@@ -86,7 +88,8 @@ def test_lengthscales_start_at_the_median_distance() -> None:
     given = RBF([2.0, 3.0])
     given.start(Z)
     assert_allclose(given.lengthscale.detach(), [2.0, 3.0])
-    with pytest.raises(InvalidParameter, match="lengthscale has 2 values but the kernel sees 3"):
+    message = "has 2 values but the kernel sees 3 features; give one number or one per feature."
+    with pytest.raises(InvalidParameter, match=message):
         given.start(points())
 
 
@@ -155,6 +158,9 @@ def test_a_kernel_of_parts_has_copies_of_them() -> None:
     kernel.set_params(k1__lengthscale=3.0)
     assert_allclose(kernel.get_params()["k2__lengthscale"], 2.0)
     assert_allclose(part.lengthscale.detach(), 2.0)
+    for mapped in (Warped(part), FeatureMap(torch.nn.Identity(), part)):
+        mapped.set_params(kernel__lengthscale=3.0)
+        assert_allclose(part.lengthscale.detach(), 2.0)
 
 
 @pytest.mark.parametrize(
@@ -195,6 +201,9 @@ def test_a_map_starts_as_it_is_with_directions_of_unit_variance() -> None:
     with torch.no_grad():
         kernel.V += 1.0
         warped = kernel.warp(X)
+        unit = kernel.unit
+        plain = X + torch.tanh(X @ (unit * kernel.W) + unit * kernel.c) @ (unit * kernel.V)
+        assert_allclose(warped, plain, atol=1e-12)
         kernel.start(X)  # a map that fits the features is kept
         assert torch.equal(kernel.warp(X), warped)
     assert Warped.n_weights(5) == sum(p.numel() for p in started(Warped(Linear()), X)) - 1

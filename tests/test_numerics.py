@@ -1,5 +1,6 @@
 """What happens where floating point ends: extremes, failures, precision and memory."""
 
+import math
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import NamedTuple
@@ -32,9 +33,12 @@ from torch import Tensor
 from sepgp.data.batches import Batch
 from sepgp.gp.cholesky import JITTER, MAX_JITTER, safe_cholesky
 from sepgp.gp.direct import direct
-from sepgp.gp.fitc import FITC
+from sepgp.gp.fitc import FITC, gaussian
+from sepgp.gp.kernels import RBF
+from sepgp.gp.natural import Natural
+from sepgp.gp.predictor import posterior, predict, predictor
 from sepgp.gp.whitened import whitened
-from sepgp.likelihoods import Probit
+from sepgp.likelihoods import Multinomial, PowerProbit, Probit, for_classes
 from sepgp.training.loop import train
 from sepgp.training.optimizers import Adam, Sign
 from sepgp.training.schedule import Schedule
@@ -207,6 +211,82 @@ def test_direct_and_whitened_coordinates_give_the_same_step(method: str) -> None
         for basis in (direct, whitened)
     ]
     assert_same(*outcomes)
+
+
+def test_cholesky_of_several_matrices_is_that_of_each() -> None:
+    K = torch.eye(3).double() + 0.3
+    both = safe_cholesky(torch.stack([K, 100 * K]), 1e-3)
+    for L, one in zip(both.L, (K, 100 * K), strict=True):
+        assert_close(L, safe_cholesky(one, 1e-3).L)
+
+
+def test_a_posterior_that_cannot_be_trusted_is_nan() -> None:
+    b = torch.ones(2, dtype=torch.float64)
+    for diagonal, worst, fine in (
+        ([1.0, -1.0], math.inf, False),
+        ([1.0, 1e-12], math.inf, True),
+        ([1.0, 1e-12], 1e9, False),
+        ([1e6, 1e6], 1e9, True),
+    ):
+        q = gaussian(torch.diag(torch.tensor(diagonal, dtype=torch.float64)), b, 0.0, worst)
+        assert all(bool(part.isfinite().all()) == fine for part in q)
+        assert fine or all(bool(part.isnan().all()) for part in q)
+
+
+def test_a_predictor_is_the_dense_formula() -> None:
+    """With Σ and μ of u under q: kᵀK⁻¹μ, and k(x, x) − kᵀK⁻¹k + kᵀK⁻¹ΣK⁻¹k."""
+    p, kernel = problem(8, 3), RBF(1.0, variance=2.0)
+    kernel.start(p.Z)
+    sites = Natural(torch.diag(torch.tensor([0.5, 2.0, 0.0]).double()), torch.arange(3).double())
+    with torch.no_grad():
+        K, k, kdiag = kernel(p.Z, p.Z), kernel(p.Z, p.X), kernel.diag(p.X)
+        mean, variance = predict(predictor(kernel, p.Z, sites, 0.0), k, kdiag)
+        A = torch.linalg.solve(K, k)
+        Sigma = torch.linalg.inv(torch.linalg.inv(K) + sites.Lambda)
+        assert_close(mean, A.T @ Sigma @ sites.b)
+        assert_close(variance, kdiag - (k * A).sum(0) + (A * (Sigma @ A)).sum(0))
+
+
+def test_a_predictor_has_the_jitter_of_its_training() -> None:
+    p = problem(5, 3)
+    kernel, sites = RBF(1.0), Natural(torch.eye(3).double(), torch.ones(3).double())
+    kernel.start(p.Z)
+    for jitter in (1e-6, 0.01):
+        with torch.no_grad():
+            fitc, _ = posterior(kernel, p.Z, sites, jitter)
+        assert fitc.jitter == jitter
+        assert_close(fitc.L @ fitc.L.T, kernel(p.Z, p.Z) + jitter * torch.eye(3))
+
+
+@pytest.mark.parametrize("likelihood", [Probit(), PowerProbit(0.0), PowerProbit(0.5)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_moments_are_in_the_dtype_of_the_rows(likelihood, dtype) -> None:
+    rows = torch.ones(4, dtype=dtype)
+    assert {part.dtype for part in likelihood.moments(rows, rows, rows, rows)} == {dtype}
+    classes = rows.expand(3, 4)
+    tilted = Multinomial(3).moments(torch.zeros(4).long(), classes, classes, rows)
+    assert {part.dtype for part in tilted} == {dtype}
+
+
+def test_predictions_of_two_classes_agree_with_each_other() -> None:
+    mean, variance = np.array([-40.0, -1.0, 0.0, 0.5, 3.0]), np.array([0.5, 0.0, 1.0, 3.0, 0.2])
+    probit = Probit()
+    p, log_p = probit.probabilities(mean, variance), probit.log_probabilities(mean, variance)
+    z = mean / np.sqrt(1 + variance)
+    assert_close(probit.decision(mean, variance), z)
+    assert_close(p[:, 1], [float(mpmath.ncdf(x)) for x in z], rtol=1e-12, atol=0)
+    assert_close(p.sum(1), np.ones(5))
+    assert_close(log_p, [[float(mpmath.log(mpmath.ncdf(s * x))) for s in (-1, 1)] for x in z])
+    for code in (0, 1):
+        codes = np.full(5, code)
+        assert_close(probit.log_probability(codes, mean, variance), log_p[:, code])
+    assert probit.most_probable(mean).tolist() == [0, 0, 0, 1, 1]
+
+
+def test_the_likelihood_fits_the_number_of_classes_and_the_power() -> None:
+    assert for_classes(2) == for_classes(2, 1.0) == Probit()
+    assert for_classes(2, 0.5) == PowerProbit(0.5)
+    assert for_classes(3) == Multinomial(3)
 
 
 @pytest.mark.parametrize("method", ["sep", "ep", "adf"])

@@ -154,6 +154,8 @@ def test_sums_of_one_part_in_two_chunks_add_up() -> None:
 
     for one, other in zip(after([4, 8]), after([1, 4, 6, 7, 8]), strict=True):
         assert_close(one, other)
+    # Weights come from 0 to those of the rows as ρ says: two steps of a half, and one of .3.
+    assert_close(after([4, 8]).weight, [4 * (1 - 0.5 * 0.5 * 0.7)] * 3)
 
 
 def test_the_share_of_a_large_part_is_that_of_the_plain_formula() -> None:

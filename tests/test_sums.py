@@ -1,5 +1,7 @@
 """Sums over rows add up, wherever the rows are cut; and they hold for any number of rows."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -68,6 +70,23 @@ def test_sums_over_any_split_of_a_batch_add_up_to_those_of_the_whole(
         ]
     for one, other in zip(*after, strict=True):
         assert one is None or assert_close(one, other, **tight) is None
+
+
+def test_skipped_rows_of_two_sums_add_up() -> None:
+    p = problem(5, 2)
+    hyper = rbf(p.Z)
+    fitc = direct(hyper.Kmm(hyper.start), 0.0)
+    method = methods.METHODS["sep"]
+    seen = chunk(fitc, kernel_matrices(hyper, hyper.start, p.X), p, None, hyper.start)
+    prepared = methods.prepare(method, method.init(2, 5, True, ()), fitc, 5.0, [seen])
+    found = methods.add_up(method, prepared, [seen])
+    assert (replace(found, skipped=2) + replace(found, skipped=3)).skipped == 5
+
+
+def test_a_method_is_what_its_name_says_unless_more_is_asked_for() -> None:
+    for name, method in methods.METHODS.items():
+        assert methods.chosen(name) is method
+    assert methods.chosen("sep", 2).init(3, 9, True, ()).part_b.shape == (2, 3)
 
 
 def _copy(state):

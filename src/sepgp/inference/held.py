@@ -57,7 +57,7 @@ def _prepare_tied(
 
 
 def _prepare_own(
-    state: State, fitc: FITC, n: float, gathered: Natural | None = None, power: float = 1.0
+    state: State, fitc: FITC, n: float, gathered: Natural | None, power: float
 ) -> Prepared:
     """q, and the cavity q / φ̃_k^(1/n_k) of the part. Cost O(m³).
 
