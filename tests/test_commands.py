@@ -738,7 +738,7 @@ def test_a_signal_right_before_the_first_step_says_so(folder, tmp_path, monkeypa
     if going_on:
         unfinished(arguments, monkeypatch)
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
-    interrupt = lambda _: signal.raise_signal(signal.SIGINT)  # noqa: E731
+    interrupt = lambda *_: signal.raise_signal(signal.SIGINT)  # noqa: E731
     monkeypatch.setattr("sepgp.training.loop.EarlyStop", interrupt)
     done = run(*arguments, *(["--resume"] if going_on else []))
     assert done.returncode == 130

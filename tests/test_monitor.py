@@ -126,6 +126,7 @@ def test_every_place_is_held_out_alike() -> None:
     assert_allclose(often.mean(), 0.3, atol=0.01)
 
 
+@pytest.mark.filterwarnings("ignore:.* in one row only")
 def test_the_only_row_of_a_class_was_held_out_and_its_label_called_wrong(tmp_path) -> None:
     labels = np.r_[np.arange(200) % 2, [5, 7, 9, 11, 13]]
     table = pd.DataFrame({"a": np.arange(205) * 0.1, "y": labels})

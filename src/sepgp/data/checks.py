@@ -157,9 +157,9 @@ def labels(values: Any, n_rows: int, what: str = "y") -> NDArray[Any]:
         raise InvalidData(f"{what} contains infinity (inf); drop the rows that have no label.")
     kinds = set(map(type, y.tolist())) if y.dtype.kind == "O" else {y.dtype.type}
     if strange := [kind for kind in kinds if not issubclass(kind, LABELS)]:
+        found = strange[0].__name__.rstrip("_")  # NumPy's bytes_
         raise InvalidData(
-            f"{what} has labels of type {strange[0].__name__}; give text, whole numbers or truth "
-            "values."
+            f"{what} has labels of type {found}; give text, whole numbers or truth values."
         )
     return y
 

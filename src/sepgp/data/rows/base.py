@@ -212,9 +212,21 @@ class Wanted(NamedTuple):
         return Columns(features, target, weight, drop_unlabelled)
 
 
+def _as_text(column: pa.ChunkedArray, what: str) -> pa.ChunkedArray:
+    """A column of bytes, which many programs write for text."""
+    try:
+        return column.cast(pa.string())
+    except pa.ArrowInvalid:
+        raise InvalidData(
+            f"{what} has labels of bytes that are not text in UTF-8; give text or whole numbers."
+        ) from None
+
+
 def _labels(column: pa.ChunkedArray, what: str) -> NDArray[Any]:
-    """A column of labels as an array of shape (b,); dates are text there."""
+    """A column of labels as an array of shape (b,); dates and bytes are text there."""
     column = decoded(column)
+    if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
+        column = _as_text(column, what)
     if pa.types.is_timestamp(column.type):
         column = column.cast(pa.timestamp("s", column.type.tz), safe=False)
     if pa.types.is_temporal(column.type) and not pa.types.is_duration(column.type):
