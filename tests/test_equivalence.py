@@ -156,6 +156,15 @@ def test_order_of_rows_in_the_batch_does_not_matter(method: str) -> None:
     assert_same(actual, expected)
 
 
+def test_a_step_of_ep_batch_leaves_the_state_before_it_alone() -> None:
+    p = problem(12, 5)
+    before = run("ep batch", rbf(p.Z), p, 2).state
+    kept = [part.clone() for part in before[:4]]
+    run("ep batch", rbf(p.Z), p, state=before)
+    for part, copy in zip(before, kept, strict=False):
+        assert torch.equal(part, copy)
+
+
 def test_ep_minibatches_reach_the_fixed_point_of_ep_batch() -> None:
     p = problem(15, 4)
     hyper = rbf(p.Z)

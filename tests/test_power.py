@@ -134,6 +134,14 @@ def test_sites_are_never_negative_and_finite_far_away(power: float) -> None:
     assert (tilted.nu >= 0).all()
 
 
+@POWERS
+def test_a_row_of_ep_gives_the_share_of_its_site_that_the_power_says(power: float) -> None:
+    p = problem(5, 2)
+    fitc = direct(rbf(p.Z).Kmm(rbf(p.Z).start), 0.0)
+    method = methods.chosen("ep", 1, power)
+    assert method.prepare(method.init(2, 5, True, ()), fitc, 5.0).power == power
+
+
 @METHODS
 def test_a_kernel_of_large_variance_ended_in_an_error_of_torch(name: str) -> None:
     """A batch in which every row takes many nodes of the quadrature."""
