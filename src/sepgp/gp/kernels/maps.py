@@ -10,7 +10,31 @@ from torch import Tensor, nn
 from sepgp.gp.kernels.base import Kernel
 
 
-class FeatureMap(Kernel):
+class Mapped(Kernel):
+    """k(φ(x), φ(x')) with a kernel k and a map φ."""
+
+    kernel: Kernel
+
+    def warp(self, X: Tensor) -> Tensor:
+        """φ(x) of the rows X, shape (b, d): shape (b, d')."""
+        raise NotImplementedError
+
+    def _named_parts(self) -> dict[str, Kernel]:
+        return {"kernel": self.kernel}
+
+    def start(self, Z: Tensor) -> None:
+        with torch.no_grad():
+            self.kernel.start(self.warp(Z))
+
+    def forward(self, A: Tensor, B: Tensor) -> Tensor:
+        warped = self.warp(A)
+        return self.kernel(warped, warped if A is B else self.warp(B))  # type: ignore[no-any-return]
+
+    def diag(self, X: Tensor) -> Tensor:
+        return self.kernel.diag(self.warp(X))
+
+
+class FeatureMap(Mapped):
     """k(φ(x), φ(x')) with any torch module φ, from (b, d) to (b, d'), learned with the kernel.
 
     Parameters
@@ -26,26 +50,15 @@ class FeatureMap(Kernel):
         self.module = copy.deepcopy(module).double()
         self.kernel = copy.deepcopy(kernel)
 
-    def _named_parts(self) -> dict[str, Kernel]:
-        return {"kernel": self.kernel}
-
-    def start(self, Z: Tensor) -> None:
-        with torch.no_grad():
-            self.kernel.start(self.module(Z))
-
-    def forward(self, A: Tensor, B: Tensor) -> Tensor:
-        mapped = self.module(A)
-        return self.kernel(mapped, mapped if A is B else self.module(B))  # type: ignore[no-any-return]
-
-    def diag(self, X: Tensor) -> Tensor:
-        return self.kernel.diag(self.module(X))
+    def warp(self, X: Tensor) -> Tensor:
+        return self.module(X)  # type: ignore[no-any-return]
 
 
 HIDDEN = 32
 """Units of the hidden layer of a `Warped` kernel, unless told otherwise."""
 
 
-class Warped(Kernel):
+class Warped(Mapped):
     """k(φ(x), φ(x')) with a learned map φ(x) = x + tanh(xW + c)V of one hidden layer.
 
     It lets the kernel see directions and bends that no length-scale of a single feature describes,
@@ -85,9 +98,6 @@ class Warped(Kernel):
         self.c = nn.Parameter(draw(self.hidden) / self.unit)
         self.V = nn.Parameter(torch.zeros(self.hidden, n_features, dtype=torch.float64))
 
-    def _named_parts(self) -> dict[str, Kernel]:
-        return {"kernel": self.kernel}
-
     def warp(self, X: Tensor) -> Tensor:
         """φ(x) of the rows X, shape (b, d): shape (b, d). Cost O(d·hidden) per row."""
         activation = torch.tanh(self.unit * torch.addmm(self.c, X, self.W))
@@ -96,15 +106,7 @@ class Warped(Kernel):
     def start(self, Z: Tensor) -> None:
         if len(self.W) != Z.shape[1]:
             self._weigh(Z.shape[1])
-        with torch.no_grad():
-            self.kernel.start(self.warp(Z))
-
-    def forward(self, A: Tensor, B: Tensor) -> Tensor:
-        warped = self.warp(A)
-        return self.kernel(warped, warped if A is B else self.warp(B))  # type: ignore[no-any-return]
-
-    def diag(self, X: Tensor) -> Tensor:
-        return self.kernel.diag(self.warp(X))
+        super().start(Z)
 
     def extra_repr(self) -> str:
         return f"hidden={self.hidden}"
