@@ -27,9 +27,11 @@ from helpers import (
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose
 from quick import blobs, quick
 from torch import Tensor
 
+from sepgp import GPClassifier
 from sepgp.data.batches import Batch
 from sepgp.gp.cholesky import JITTER, MAX_JITTER, safe_cholesky
 from sepgp.gp.direct import direct
@@ -475,3 +477,18 @@ def test_sign_rule_never_steps_further_than_the_gradient() -> None:
     for _ in range(20):
         change, state = Sign.step(state, gradient, 0.9)
     assert change == 1
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_product_of_ep_drifted_away_from_its_sites_in_float32(n_classes) -> None:
+    """With weights from 1e-6 to 1e6 it was no longer positive, and the model all NaN."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(300, 2))
+    weight = 10.0 ** rng.uniform(-6, 6, 300)
+    how = {"method": "ep", "dtype": "float32", "batch_size": 50, "max_iter": 30}
+    model = GPClassifier(**how, n_inducing=10, random_state=0)
+    labels = np.digitize(rows[:, 0], [0.0, 0.7][: n_classes - 1])
+    sites = model.fit(rows, labels, sample_weight=weight).model_.sites
+    o, nu = sites.directions.numpy(), sites.nu.numpy()
+    product = np.einsum("nm,...n,nk->...mk", o, weight.astype("f4") * nu.astype("f4"), o)
+    assert_allclose(sites.Lambda, product, atol=1e-12 * np.abs(product).max())

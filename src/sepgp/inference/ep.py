@@ -110,8 +110,12 @@ def sums(prepared: Prepared, rows: Rows, factors: Factors, damping: float = DAMP
     tilted = tilt(factors, rows, cavity_mean, cavity_var)
     new_nu = torch.where(proper, torch.lerp(nu, tilted.nu, damping), nu)
     new_mu = torch.where(proper, torch.lerp(mu, tilted.mu, damping), mu)
-    sites = fitc.site_sum(rows, weight * new_nu, weight * new_mu)
-    if old is not None:
+    directions = None
+    if old is None:
+        sites = fitc.site_sum(rows, weight * new_nu, weight * new_mu)
+    else:  # in float64, so that what is added now is to the last digit what is taken out later
+        directions = fitc.directions(rows).double()
+        sites = coordinate_sum(directions, (weight * new_nu).double(), (weight * new_mu).double())
         sites -= coordinate_sum(old, (weight * nu).double(), (weight * mu).double())
 
     alpha, gamma = weight * tilted.alpha, weight * tilted.gamma
@@ -120,8 +124,8 @@ def sums(prepared: Prepared, rows: Rows, factors: Factors, damping: float = DAMP
     B += adjoint_moments(mean, covV, alpha, gamma, V.shape)
     log_removal = log_removal.sum_to_size(weight.shape)
     found = row_sums(prepared, rows, weight, tilted, sites, B, log_removal)
-    directions = None if old is None else fitc.directions(rows).T
-    new = RowSites(where, new_nu.double(), new_mu.double(), directions)
+    moved = None if directions is None else directions.T
+    new = RowSites(where, new_nu.double(), new_mu.double(), moved)
     return replace(found, skipped=int((~proper).sum()), row_sites=(new,))
 
 
