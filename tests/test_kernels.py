@@ -274,3 +274,18 @@ def test_a_tiny_variance_can_be_set() -> None:
     assert_allclose([kernel.get_params()[k] for k in ("variance", "spread")], 1e-3)
     assert_allclose(kernel.set_params(spread=0.5, variance=2.0).variance.item(), 2.0)
     assert kernel.spread == 0.5
+
+
+@pytest.mark.parametrize("kernel", [RBF(1.0), Matern32(1.0)], ids=repr)
+@pytest.mark.parametrize("learned", [False, True])
+def test_covariances_of_points_far_from_zero_were_not_positive(kernel, learned) -> None:
+    """Near each other at 1e12, as outliers in features that are not standardised."""
+    offsets = torch.tensor([[0.0], [0.5], [1.0], [3.0]], dtype=torch.float64)
+    far = torch.cat([offsets + 1e12, offsets])
+    kernel.start(far)
+    with torch.set_grad_enabled(learned):
+        K = kernel(far, far).detach()
+    near = kernel(offsets, offsets).detach()
+    assert_allclose(K[:4, :4], near, atol=1e-3)  # numbers of 1e12 have four decimals
+    assert_allclose(K[4:, 4:], near)
+    assert torch.linalg.eigvalsh(K).min() > 0

@@ -16,19 +16,28 @@ def _check_spread(spread: float) -> None:
         raise InvalidParameter(f"spread={spread} is not positive; give a number above 0.")
 
 
+FAR = 1e8
+"""Squared norms beyond which their differences lose digits that differences of points have."""
+
 # A profile turns squared distances x² and log σ² into K = σ² k(x²) and σ² g, where k' = −g/2.
 Profile = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
-def _squared_distances(A: Tensor, B: Tensor) -> Tensor:
+def _squared_distances(A: Tensor, B: Tensor, same: bool = False) -> Tensor:
     """‖a − b‖² for the points A, shape (a, d), and B, shape (b, d): shape (a, b).
 
     The norms are two more columns of the product −2ABᵀ, so they cost no passes over the result.
+    Of points that are the same ones and far from 0 it would not be positive definite, so their
+    differences are taken one by one.
     """
+    norms = (A * A).sum(1, keepdim=True)
+    if same and bool(norms.max() > FAR):
+        return torch.cdist(A, A, compute_mode="donot_use_mm_for_euclid_dist").square_()
     ones = A.new_ones(1, 1)
-    left = torch.cat([-2 * A, (A * A).sum(1, keepdim=True), ones.expand(len(A), 1)], 1)
+    left = torch.cat([-2 * A, norms, ones.expand(len(A), 1)], 1)
     right = torch.cat([B, ones.expand(len(B), 1), (B * B).sum(1, keepdim=True)], 1)
-    return (left @ right.T).clamp_min_(0)
+    x2 = (left @ right.T).clamp_min_(0)
+    return x2.fill_diagonal_(0) if same else x2
 
 
 class _StationaryFunction(torch.autograd.Function):
@@ -44,9 +53,7 @@ class _StationaryFunction(torch.autograd.Function):
     def forward(ctx, profile, stretch, same, A, B, log_lengthscale2, log_variance):  # type: ignore[no-untyped-def]
         scale = math.sqrt(stretch) * torch.exp(-0.5 * log_lengthscale2)
         A_, B_ = A * scale, B * scale
-        x2 = _squared_distances(A_, B_)
-        if same:
-            x2.fill_diagonal_(0)
+        x2 = _squared_distances(A_, B_, same)
         K, g = profile(x2, log_variance)
         ctx.same = same
         ctx.save_for_backward(A_, B_, scale, K, g)
@@ -155,8 +162,8 @@ class Stationary(Scaled):
     def forward(self, A: Tensor, B: Tensor) -> Tensor:
         if not torch.is_grad_enabled():
             scale = math.sqrt(self.stretch) * torch.exp(-0.5 * self.log_lengthscale2)
-            x2 = _squared_distances(A * scale, B * scale)
-            return self.value(x2.fill_diagonal_(0) if A is B else x2, self.log_variance)
+            x2 = _squared_distances(A * scale, B * scale, A is B)
+            return self.value(x2, self.log_variance)
         K: Tensor = _StationaryFunction.apply(  # type: ignore[no-untyped-call]
             self.profile, self.stretch, A is B, A, B, self.log_lengthscale2, self.log_variance
         )
