@@ -120,6 +120,7 @@ def test_a_finished_run_is_not_trained_again(tmp_path) -> None:
     assert_array_equal(second.predict_proba(X), first.predict_proba(X))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("finished", [False, True])
 @pytest.mark.parametrize("more", [{"max_iter": 50}, {"max_iter": None, "time_budget": 2.0}])
 def test_a_run_goes_on_with_more_steps_or_time(more, finished, tmp_path) -> None:

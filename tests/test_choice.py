@@ -196,6 +196,7 @@ def test_many_noisy_features_are_seen_by_their_components(short, chosen, tmp_pat
     )
 
 
+@pytest.mark.slow
 def test_many_features_of_which_few_count_are_seen_as_they_are(chosen) -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(2500, 110))

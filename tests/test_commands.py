@@ -98,6 +98,7 @@ def test_predictions_are_those_of_the_library(folder) -> None:
     assert not list(folder.glob(".*.tmp"))
 
 
+@pytest.mark.slow
 def test_the_probability_of_the_positive_label_is_told(folder, tmp_path) -> None:
     done = run(*train(folder, tmp_path, "--positive", "no", "--steps", 5))
     assert done.returncode == 0, done.stderr
@@ -118,6 +119,7 @@ def test_the_probability_of_the_positive_label_is_told(folder, tmp_path) -> None
     assert_one_line(refused, "--positive='maybe' is not among the classes ['no', 'yes']")
 
 
+@pytest.mark.slow
 def test_a_class_of_numbers_is_chosen_by_its_text(folder, tmp_path) -> None:
     loans(200, 0).assign(y=np.arange(200) % 2).to_csv(tmp_path / "t.csv", index=False)
     done = run("train", tmp_path / "t.csv", "--target", "y", "--positive", "0", "--steps", 3,
@@ -268,6 +270,7 @@ def test_few_rows(folder, n) -> None:
         assert_allclose(found["nll"]["low"], found["nll"]["high"])
 
 
+@pytest.mark.slow
 def test_a_dropped_column_is_not_learned_from(folder, tmp_path) -> None:
     done = run(*train(folder, tmp_path, "--drop", "age, since", "--steps", 5))
     assert done.returncode == 0, done.stderr
@@ -301,6 +304,7 @@ def train(folder, out, *more):
             "--inducing", 10, *more]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_progress_lines_have_the_validation_nll(folder, tmp_path) -> None:
     done = run(*train(folder, tmp_path, "--steps", 60))
     assert done.returncode == 0, done.stderr
@@ -314,6 +318,7 @@ def test_progress_lines_have_the_validation_nll(folder, tmp_path) -> None:
     assert line.endswith(f"validation NLL {history[-1]:.4f}")
 
 
+@pytest.mark.slow
 def test_the_held_out_rows_are_those_evaluated(folder, tmp_path) -> None:
     done = run(*train(folder, tmp_path, "--steps", 60, "--validation", 0.3))
     assert done.returncode == 0, done.stderr
@@ -323,6 +328,7 @@ def test_the_held_out_rows_are_those_evaluated(folder, tmp_path) -> None:
     assert re.match(r"1\d\d held-out rows of \S*loans.csv", done.stdout)
 
 
+@pytest.mark.slow
 def test_without_validation_nothing_is_held_out(folder, tmp_path) -> None:
     done = run(*train(folder, tmp_path, "--steps", 5, "--validation", 0))
     assert done.returncode == 0, done.stderr
@@ -331,6 +337,7 @@ def test_without_validation_nothing_is_held_out(folder, tmp_path) -> None:
     assert "400 training rows of 5 columns" in done.stderr
 
 
+@pytest.mark.slow
 def test_quiet_says_nothing_but_the_results(folder, tmp_path) -> None:
     done = run("train", folder / "loans.csv", "--target", "defaulted", "--out",
                tmp_path / "m.sepgp", "--inducing", 5, "--steps", 5, "--quiet")  # fmt: skip
@@ -591,6 +598,7 @@ def test_predictions_of_an_earlier_run_are_not_read_and_overwritten(inputs) -> N
     assert_nothing_is_overwritten(inputs / "parts", "predict", "../m.sepgp", ".")
 
 
+@pytest.mark.slow
 def test_a_model_beside_its_data_is_replaced(inputs) -> None:
     for _ in range(2):
         done = run("train", ".", "--target", "defaulted", "--steps", 2, "--inducing", 5,
@@ -790,6 +798,7 @@ def test_a_finished_run_goes_on_with_more_steps_or_says_that_it_is_finished(fold
     assert sepgp.load(tmp_path / "m.sepgp").n_iter_ == 5
 
 
+@pytest.mark.slow
 def test_train_says_its_classes_and_whose_probability_is_told(folder, tmp_path) -> None:
     counts = loans(400, 0)["defaulted"].value_counts()
     for positive in ("yes", "no"):
@@ -798,6 +807,7 @@ def test_train_says_its_classes_and_whose_probability_is_told(folder, tmp_path) 
         assert f"{said} those of {positive}." in done.stderr
 
 
+@pytest.mark.slow
 def test_rows_without_a_label_can_be_left_out(folder, tmp_path) -> None:
     table = loans(200, 0)
     table.loc[:20, "defaulted"] = None
@@ -817,6 +827,7 @@ def test_rows_without_a_label_can_be_left_out(folder, tmp_path) -> None:
         assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_a_column_whose_name_has_a_comma_is_dropped(folder, tmp_path) -> None:
     loans(60, 0).rename(columns={"age": "age, in years"}).to_csv(tmp_path / "t.csv", index=False)
     done = run("train", tmp_path / "t.csv", "--target", "defaulted", "--steps", 2, "--inducing", 5,
@@ -841,6 +852,7 @@ def test_a_signal_leaves_no_half_written_files(folder, tmp_path, command, number
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_ep_keeps_a_checkpoint_only_if_asked(folder, tmp_path) -> None:
     arguments = train(folder, tmp_path, "--method", "ep", "--steps", 5)
     done = run(*arguments, "--resume")

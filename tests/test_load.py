@@ -29,6 +29,7 @@ def answers(number: int):
     return quick(**settings).fit(X, Y).predict_proba(X)
 
 
+@pytest.mark.slow
 def test_models_that_are_trained_at_once_in_threads_are_as_alone() -> None:
     alone = [answers(number) for number in range(6)]
     with ThreadPoolExecutor(6) as pool:

@@ -90,6 +90,7 @@ def ambiguous(tmp_path, n: int = 60):
     return path
 
 
+@pytest.mark.slow
 def test_dates_that_nothing_decides_need_a_word(tmp_path) -> None:
     path, model = ambiguous(tmp_path), tmp_path / "model.sepgp"
     options = ("--target", "y", "--inducing", 5, "--steps", 2, "--validation", 0, "--out", model)
@@ -184,6 +185,7 @@ def test_choices_hold_for_every_way_to_learn(tmp_path) -> None:
         assert_allclose(model.encoding_.encoders[0].fill, fitted[0].encoding_.encoders[0].fill)
 
 
+@pytest.mark.slow
 def test_a_run_of_columns_that_are_read_otherwise_is_another(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("sepgp.data.stream_source.MEMORY", 100)
     path, checkpoint = ambiguous(tmp_path), tmp_path / "run.ckpt"
@@ -717,6 +719,7 @@ def test_text_where_the_model_has_numbers_is_refused_not_ignored() -> None:
         fitted.predict_proba(rows)
 
 
+@pytest.mark.slow
 def test_new_rows_that_the_model_cannot_read_bring_one_warning(tmp_path) -> None:
     model, path = tmp_path / "m.sepgp", tmp_path / "new.csv"
     fit(Messy()).save(model)

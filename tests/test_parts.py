@@ -86,6 +86,7 @@ def test_a_part_for_every_row_is_ep(make) -> None:
     assert_close(info.gradient, ep.gradient, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_more_parts_are_nearer_to_ep() -> None:
     p = problem(12, 5)
     ep = run("ep batch", rbf(p.Z), p, 60).state

@@ -212,6 +212,7 @@ def test_the_map_of_a_boolean_has_its_two_values_on_the_axis():
     assert not [text for text in texts if "." in text]
 
 
+@pytest.mark.slow
 def test_a_text_of_noise_has_little_relevance():
     rng = np.random.default_rng(0)
     rows = 1500
@@ -357,6 +358,7 @@ def test_lists_of_rows_are_no_wider_than_the_page():
     assert fitting(columns_[2:3] * 4) == columns_[2:3] * 4
 
 
+@pytest.mark.slow
 def test_a_page_on_many_rows_is_small(tmp_path):
     """Also with many columns; the sample does not grow with the rows."""
     random = np.random.default_rng(0)

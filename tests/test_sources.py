@@ -102,6 +102,7 @@ def test_several_parquet_files(source, expected, folder) -> None:
         assert_same(model().fit(source, target="late"), expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("column", ["colour", "true"])
 @pytest.mark.parametrize("source", ["hive", "hive/*", "hive/*/*.parquet", "hive/**/*.parquet"])
 def test_hive_partitions(column, source) -> None:
@@ -363,6 +364,7 @@ def test_the_index_of_a_pandas_table_is_no_feature() -> None:
     assert open_rows("rows.parquet", "y").schema.names == ["a"]
 
 
+@pytest.mark.slow
 def test_a_column_may_be_empty_in_some_files() -> None:
     half = REAL.assign(colour=None)
     for parts in ((REAL, half), (half, REAL)):

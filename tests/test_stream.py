@@ -542,6 +542,7 @@ REPLACED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", REPLACED.values(), ids=REPLACED)
 def test_a_file_that_was_replaced_during_training_went_unnoticed(table) -> None:
     parquet(TABLE.assign(c="u"))

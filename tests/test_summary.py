@@ -219,6 +219,7 @@ def test_a_column_of_several_kinds_is_refused() -> None:
     assert_one_sentence(str(caught.value))
 
 
+@pytest.mark.slow
 def test_a_text_that_differs_in_nearly_every_row_is_left_out() -> None:
     words = [f"id {i}" for i in range(10_000)]
     table = pa.table({"name": words, "x": np.arange(10_000.0)})
