@@ -94,7 +94,7 @@ BAD_DATA = {
 BAD_PARAMETERS = [
     *(
         ("n_inducing", value, "whole number of at least 1 or 'auto'")
-        for value in (0, -1, 2.5, True, "ten")
+        for value in (0, -1, 2.5, True, "ten", np.array([5, 6]))
     ),
     ("method", "vb", "unknown; choose one of 'sep', 'ep', 'adf'"),
     ("method", None, "unknown; choose one of 'sep', 'ep', 'adf'"),

@@ -72,7 +72,7 @@ class Settings:
         one_of("method", self.method, tuple(METHODS))
         one_of("optimizer", self.optimizer, tuple(OPTIMIZERS))
         one_of("dtype", self.dtype, tuple(DTYPES))
-        if self.n_inducing != AUTO:
+        if not (isinstance(self.n_inducing, str) and self.n_inducing == AUTO):
             at_least("n_inducing", self.n_inducing, 1, whole=True, other=f" or {AUTO!r}")
         n_factors(self.n_factors)
         at_least("power", self.power, 0)
