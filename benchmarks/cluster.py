@@ -3,10 +3,12 @@
 `speed` trains on the airline delays in 20 Parquet files with m = 200, after which all have seen the
 same number of rows: in one process with two threads, and on a LocalCluster of one and of two
 workers of one thread each. It prints rows per second of the rounds and test negative
-log-likelihood (all test rows). `memory` trains on rows that the workers make, 10⁶ and 10⁷ of them,
-and prints the largest resident set of the client. Every run is a process of its own.
+log-likelihood (all test rows). With several `--rounds` the runs take turns, and last comes what two
+workers do beside the others, by medians over the rounds. `memory` trains on rows that the workers
+make, 10⁶ and 10⁷ of them, and prints the largest resident set of the client. Every run is a process
+of its own.
 
-    python benchmarks/cluster.py speed [--steps 2000] [--only threads 1 2]
+    python benchmarks/cluster.py speed [--steps 2000] [--rounds 3] [--only threads 1 2]
     python benchmarks/cluster.py memory
 """
 
@@ -23,6 +25,7 @@ from typing import Any
 import numpy as np
 
 N_FILES = 20
+NAMES = {"threads": "one process, 2 threads", "1": "1 worker", "2": "2 workers"}
 SETTINGS: dict[str, Any] = {"n_inducing": 200, "random_state": 0}
 
 
@@ -118,11 +121,25 @@ def separately(*words: str, threads: int = 1) -> dict[str, float]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
+def speed(kinds: list[str], steps: int, rounds: int, folder: str) -> None:
+    """Print a line per run, and two workers beside the others."""
+    rates: dict[str, list[float]] = {how: [] for how in kinds}
+    for how in kinds * rounds:
+        words = ("train", "--only", how, "--steps", str(steps), "--folder", folder)
+        found = separately(*words, threads=2 if how == "threads" else 1)
+        rates[how].append(found["rows/s"])
+        print(f"{NAMES[how]:24s}", {k: round(v, 4) for k, v in found.items()}, flush=True)
+    middle = {how: float(np.median(rate)) for how, rate in rates.items()}
+    for how in set(kinds) - {"2"} if "2" in kinds else ():
+        print(f"2 workers beside {NAMES[how]}: {middle['2'] / middle[how]:.2f} times")
+
+
 def main() -> None:
     """Print a line per run."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", choices=["speed", "memory", "train", "remember"])
     parser.add_argument("--steps", type=int, default=2000)
+    parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--only", nargs="+", default=["threads", "1", "2"])
     parser.add_argument("--folder", type=Path)
     arguments = parser.parse_args()
@@ -137,12 +154,7 @@ def main() -> None:
     else:
         with tempfile.TemporaryDirectory() as folder:
             write(Path(folder))
-            for how in arguments.only:
-                words = ("train", "--only", how, "--steps", str(arguments.steps))
-                threads = 2 if how == "threads" else 1
-                found = separately(*words, "--folder", folder, threads=threads)
-                name = "one process, 2 threads" if how == "threads" else f"{how} workers"
-                print(f"{name:24s}", {k: round(v, 4) for k, v in found.items()}, flush=True)
+            speed(arguments.only, arguments.steps, arguments.rounds, folder)
 
 
 if __name__ == "__main__":
