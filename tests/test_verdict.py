@@ -13,7 +13,7 @@ from sepgp.evaluation.two_classes import chance_of_calibration_error
 from sepgp.report.verdict import verdict
 
 
-def said(p, y, n_classes=2, noise=0.3, ignorance=0.1):
+def said(p, y, n_classes=2):
     """The verdict on probabilities of an event, which with two classes is the second class."""
     ones = np.ones(len(p))
     loss = -np.log(np.where(y, p, 1 - p))
@@ -22,8 +22,7 @@ def said(p, y, n_classes=2, noise=0.3, ignorance=0.1):
         chance=chance_of_calibration_error(p, ones),
         tally=Tally.of(p, y, ones),
         confusion=SimpleNamespace(counts=np.zeros((n_classes, n_classes))),
-        noise=noise,
-        ignorance=ignorance,
+        advice="better columns.",
     )
     share = y.mean()
     entropy = -share * np.log(share) - (1 - share) * np.log(1 - share)
@@ -70,10 +69,6 @@ def test_a_model_that_is_worse_than_a_guess(rows):
     assert "look for columns" in following
     unclear = said(np.full(60, y[:60].mean()), y[:60])[0]
     assert unclear.startswith("Not clearly better")
-
-
-def test_ignorance_asks_for_rows(rows):
-    assert "more rows or more inducing points, since 75" in said(*rows, noise=0.1, ignorance=0.3)[2]
 
 
 def test_rows_of_one_class_have_no_verdict():

@@ -142,6 +142,7 @@ def _train(model: "GPClassifier", rows: Any, out: Path, quiet: bool, **reading: 
     from sepgp.data.rows.counted import CountedRows
     from sepgp.data.split import SplitRows
     from sepgp.data.stream_source import MEMORY
+    from sepgp.evaluation.advice import advice_on
 
     checkpoint = None if model.checkpoint is None else Path(model.checkpoint)
     going_on = checkpoint is not None and checkpoint.exists()
@@ -180,6 +181,8 @@ def _train(model: "GPClassifier", rows: Any, out: Path, quiet: bool, **reading: 
         held_out = SplitRows(rows, model.validation_fraction, fitted.seed, held_out=True)
         chose = "" if fitted.best_iteration == fitted.iteration else ", which also chose the model"
         show(fitted, held_out, json=False, quiet=quiet, kind="held-out rows", about=chose)
+        if not quiet:
+            typer.echo(f"What would help most: {advice_on(fitted, held_out)}", err=True)
 
 
 def update(

@@ -14,6 +14,7 @@ from sepgp.data.rows.base import joined, taken
 from sepgp.data.sample import Sample
 from sepgp.data.scaling import Floats
 from sepgp.errors import InvalidData
+from sepgp.evaluation.advice import advice
 from sepgp.evaluation.confusion import Confusion
 from sepgp.evaluation.metrics import Estimate, class_codes, metrics
 from sepgp.evaluation.relevance import relevance
@@ -84,6 +85,8 @@ class Findings(NamedTuple):
     """The share of every column; empty if the kernel does not tell."""
     ranked: list[Column]
     """The columns, the most relevant first."""
+    advice: str
+    """What would help most."""
     curves: list[Curve]
     map: Map | None
 
@@ -123,6 +126,7 @@ def findings(
         sample=drawn,
         relevance=shares,
         ranked=ranked,
+        advice=advice(model, drawn.X, float(noise), float(ignorance), shares),
         curves=curves,
         map=map_,
     )

@@ -11,8 +11,6 @@ CALIBRATED = 2.0
 """A model is calibrated up to so many times the error of perfectly calibrated probabilities."""
 SMALL = 0.01
 """A calibration error that nobody minds."""
-IGNORANT = 1 / 3
-"""Share of epistemic uncertainty from which more rows are worth getting."""
 
 
 def verdict(found: Findings, entropy: float) -> Iterator[str]:
@@ -31,22 +29,13 @@ def verdict(found: Findings, entropy: float) -> Iterator[str]:
         interval = f"{loss.low:.3f} to {loss.high:.3f}"
         yield f"Not clearly better than a guess from the class frequencies: {against} ({interval})."
     yield _calibration(found)
-    whole = found.noise + found.ignorance
     if loss.high >= entropy:
         yield (
             "Next: see in the learning curve whether training has converged, and look for columns "
             "that tell the classes apart."
         )
-    elif whole > 0 and found.ignorance / whole > IGNORANT:
-        yield (
-            f"Next: more rows or more inducing points, since {_percent(found.ignorance / whole)} "
-            "of the uncertainty is epistemic, which they would reduce."
-        )
     else:
-        yield (
-            "Next: better columns, since most of the uncertainty is aleatoric, which more rows "
-            "would not reduce."
-        )
+        yield f"Next: {found.advice}"
 
 
 def _calibration(found: Findings) -> str:
