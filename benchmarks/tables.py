@@ -1,48 +1,73 @@
-"""sepgp beside boosted trees and logistic regression on all binary sets, after the same seconds.
+"""sepgp beside boosted trees, other processes and logistic regression on all 20 binary sets.
 
 Every set has one test set, chosen by a fixed seed or given with the set, which chooses nothing; the
-seven UCI sets have several. Each model gets the raw features. Trees have their defaults, early
-stopping included, or 300 rounds, or are tuned: random settings, the best by validation rows, until
-the seconds are over. Printed for each: test negative log-likelihood (NLL), error, expected
-calibration error (ECE), seconds of fit and of prediction; and the difference of NLL to the trees
-with its 95 % interval by paired bootstrap over test rows. LightGBM takes part if it is installed.
+seven UCI sets and banknote have 20, of which slow models see five. Each model gets the raw features
+and the same seconds; on sets of up to 2,000 rows, where sepgp takes a few seconds as it comes, the
+others get five. Trees have their defaults, early stopping included, or 300 rounds, or are tuned:
+random settings, the best by validation rows, until the seconds are over.
 
-    python benchmarks/tables.py [--sets …] [--models …] [--seconds 60] [--splits 5] [--out FILE]
+Printed for each: test negative log-likelihood (NLL), error, expected calibration error (ECE),
+seconds of fit and of prediction; and the difference of NLL to the trees with its 95 % interval by
+paired bootstrap over the test rows of all splits. Then, for each set, whether sepgp is below the
+trees, level with them (the interval holds 0) or above; and at the end on how many sets. With --out,
+lines are added to a file, and the end is about all lines that it has for these seconds.
+
+LightGBM, XGBoost, GPyTorch and GPBoost take part if they are installed:
+`pip install --no-deps -r benchmarks/requirements-tables.txt`.
+
+    python benchmarks/tables.py [--sets …] [--models …] [--seconds 60] [--splits 20] [--out FILE]
 """
 
 import argparse
-import csv
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 from defaults import LARGE, MIDDLE, SMALL, read
 from large_sets import airline, mnist
-from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from table_models import ALL_ROWS, MODELS, OURS, REFERENCE, SLOW
 
-from sepgp import GPClassifier
 from sepgp.evaluation.two_classes import calibration_error
 
 SETS = [*SMALL, *MIDDLE, *LARGE]
-REFERENCE = "trees"
+RIPLEY = 200
+"""Rows of pima_ripley to train with; the others are the test set that it comes with."""
+FEW_SPLITS, FEW_SECONDS = 5, 5.0
+"""On small sets: splits of slow models, and seconds of those that take all they get."""
+MANY_ROWS = 5_000
+"""Calibration is judged on sets of more rows."""
 BOOTSTRAPS = 1000
 Arrays = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
-Fit = Callable[[np.ndarray, np.ndarray, float], Any]
+
+
+class Answer(NamedTuple):
+    """What a model says of the test rows of a split."""
+
+    p: np.ndarray
+    """Probabilities of class 1, shape (t,)."""
+    y: np.ndarray
+    fit: float
+    """Seconds."""
+    predict: float
+
+    @property
+    def losses(self) -> np.ndarray:
+        """−log p(y) of every row."""
+        return -np.where(self.y > 0, np.log(self.p), np.log1p(-self.p))
 
 
 class Line(NamedTuple):
-    """One model on one split."""
+    """One model on the test rows of all splits of a set that it has seen."""
 
     set: str
-    split: int
+    rows: int
+    """For training and test together."""
+    splits: int
     model: str
     budget: float
     nll: float
@@ -55,13 +80,24 @@ class Line(NamedTuple):
     low: float
     high: float
 
+    def __str__(self) -> str:
+        return (
+            f"{self.set:16s} {self.model:18s} {self.nll:8.4f} {100 * self.error:6.2f}% "
+            f"{self.ece:6.4f} {self.fit:7.1f} {self.predict:7.2f}   "
+            f"{self.gap:+.4f} [{self.low:+.4f}, {self.high:+.4f}]"
+        )
+
 
 def splits(name: str, count: int) -> Iterator[Arrays]:
     """Training and test rows: X, y, X_test, y_test. Small sets have `count` of them."""
     if name in LARGE:
-        yield {"mnist": mnist, "airline": airline}[name]()
+        X, y, X_test, y_test = {"mnist": mnist, "airline": airline}[name]()
+        yield X.reshape(len(X), -1), y, X_test.reshape(len(X_test), -1), y_test
         return
     X, y = read(name)
+    if name == "pima_ripley":
+        yield X[:RIPLEY], y[:RIPLEY], X[RIPLEY:], y[RIPLEY:]
+        return
     for seed in range(count if name in SMALL else 1):
         parts = train_test_split(
             X, y, test_size=min(10_000, len(y) // 10), stratify=y, random_state=seed
@@ -69,71 +105,61 @@ def splits(name: str, count: int) -> Iterator[Arrays]:
         yield parts[0], parts[2], parts[1], parts[3]
 
 
-def process(X: np.ndarray, y: np.ndarray, seconds: float) -> Any:
-    """sepgp with its defaults; where all rows are in every step, its default number of steps."""
-    budget = {} if len(y) <= 2000 else {"time_budget": seconds}
-    return GPClassifier(random_state=0, **budget).fit(X, y)
+def answer(model: str, split: Arrays, seconds: float) -> Answer:
+    """Fit a model to a split."""
+    X, y, X_test, y_test = split
+    begin = time.perf_counter()
+    fitted = MODELS[model](X, y, seconds)
+    middle = time.perf_counter()
+    p = fitted.predict_proba(X_test)[:, 1].astype(np.float64)
+    end = time.perf_counter()
+    if not np.isfinite(p).all():
+        raise FloatingPointError("the predictions are not finite")
+    return Answer(np.clip(p, 1e-15, 1 - 1e-15), y_test, middle - begin, end - middle)
 
 
-def with_trees(X: np.ndarray, y: np.ndarray, seconds: float) -> Any:
-    """sepgp with boosted trees as its prior mean."""
-    budget = {} if len(y) <= 2000 else {"time_budget": seconds}
-    return GPClassifier(random_state=0, mean="trees", **budget).fit(X, y)
+def compare(name: str, models: list[str], seconds: float, count: int) -> Iterator[Line]:
+    """Fit all models to all splits of a set. One that fails in a split is left out from there."""
+    answers: dict[str, list[Answer]] = {model: [] for model in models}
+    failed: set[str] = set()
+    for number, split in enumerate(splits(name, count)):
+        n_rows = len(split[1]) + len(split[3])
+        allowed = min(seconds, FEW_SECONDS) if len(split[1]) <= ALL_ROWS else seconds
+        for model in models:
+            if model in failed or (model in SLOW and number >= FEW_SPLITS):
+                continue
+            try:
+                answers[model].append(answer(model, split, allowed))
+            except Exception as error:  # whatever a library may raise
+                failed.add(model)
+                print(f"{name:16s} {model}: none, {type(error).__name__}: {error}", flush=True)
+    for model, given in answers.items():
+        if given:
+            others = answers.get(REFERENCE) or given
+            yield line(name, n_rows, model, seconds, given, others[: len(given)])
 
 
-def trees(X: np.ndarray, y: np.ndarray, seconds: float) -> Any:
-    """scikit-learn's boosted trees with their defaults, 100 rounds."""
-    return HistGradientBoostingClassifier(random_state=0).fit(X, y)
-
-
-def more_trees(X: np.ndarray, y: np.ndarray, seconds: float) -> Any:
-    """scikit-learn's boosted trees with three times the rounds."""
-    return HistGradientBoostingClassifier(max_iter=300, random_state=0).fit(X, y)
-
-
-def tuned_trees(X: np.ndarray, y: np.ndarray, seconds: float) -> Any:
-    """The best of random settings on a tenth of the rows, as many as the seconds allow."""
-    begin, random = time.perf_counter(), np.random.default_rng(0)
-    X_fit, X_valid, y_fit, y_valid = train_test_split(X, y, test_size=0.1, random_state=0)
-    best, last = (np.inf, trees(X, y, 0)), 0.0
-    while time.perf_counter() - begin + last < seconds:
-        started = time.perf_counter()
-        model = HistGradientBoostingClassifier(
-            learning_rate=float(np.exp(random.uniform(np.log(0.02), np.log(0.2)))),
-            max_iter=int(random.choice([100, 200, 400, 800])),
-            max_leaf_nodes=int(random.choice([7, 15, 31, 63, 127])),
-            min_samples_leaf=int(random.choice([5, 20, 50])),
-            l2_regularization=float(random.choice([0.0, 1.0, 10.0])),
-            early_stopping=True,
-            random_state=0,
-        ).fit(X_fit, y_fit)
-        nll = log_loss(y_valid, model.predict_proba(X_valid)[:, 1])
-        best = min(best, (nll, model), key=lambda pair: pair[0])
-        last = time.perf_counter() - started
-    return best[1]
-
-
-def lightgbm(X: np.ndarray, y: np.ndarray, seconds: float) -> Any:
-    """LightGBM with its defaults."""
-    from lightgbm import LGBMClassifier
-
-    return LGBMClassifier(random_state=0, verbose=-1).fit(X, y)
-
-
-def logistic(X: np.ndarray, y: np.ndarray, seconds: float) -> Any:
-    """Logistic regression on standardised features."""
-    return make_pipeline(StandardScaler(), LogisticRegression(max_iter=300)).fit(X, y)
-
-
-MODELS: dict[str, Fit] = {
-    REFERENCE: trees,
-    "trees, 300 rounds": more_trees,
-    "tuned trees": tuned_trees,
-    "lightgbm": lightgbm,
-    "logistic": logistic,
-    "sepgp": process,
-    "sepgp, mean=trees": with_trees,
-}
+def line(
+    name: str, rows: int, model: str, seconds: float, given: list[Answer], others: list[Answer]
+) -> Line:
+    """What comes out of a model's answers, beside those of the trees on the same splits."""
+    p, y = (np.concatenate(parts) for parts in zip(*(one[:2] for one in given), strict=True))
+    losses, reference = (
+        np.concatenate([one.losses for one in several]) for several in (given, others)
+    )
+    return Line(
+        name,
+        rows,
+        len(given),
+        model,
+        seconds,
+        float(losses.mean()),
+        float(np.mean((p > 0.5) != (y > 0))),
+        calibration_error(p, (y > 0).astype(float), np.ones(len(p))),
+        float(np.mean([one.fit for one in given])),
+        float(np.mean([one.predict for one in given])),
+        *gap(losses, reference),
+    )
 
 
 def gap(losses: np.ndarray, others: np.ndarray) -> tuple[float, float, float]:
@@ -145,63 +171,58 @@ def gap(losses: np.ndarray, others: np.ndarray) -> tuple[float, float, float]:
     return float(difference.mean()), *map(float, np.quantile(means, [0.025, 0.975]))
 
 
-def compare(name: str, models: list[str], seconds: float, count: int) -> Iterator[Line]:
-    """Fit all models to all splits of a set."""
-    for split, (X, y, X_test, y_test) in enumerate(splits(name, count)):
-        X, X_test = (part.reshape(len(part), -1) for part in (X, X_test))
-        losses: dict[str, np.ndarray] = {}
-        for model in models:
-            begin = time.perf_counter()
-            try:
-                fitted = MODELS[model](X, y, seconds)
-            except ImportError as error:
-                print(f"{model} takes no part: {error}", flush=True)
-                continue
-            middle = time.perf_counter()
-            p = fitted.predict_proba(X_test)[:, 1]
-            end = time.perf_counter()
-            p = np.clip(p.astype(np.float64), 1e-15, 1 - 1e-15)
-            losses[model] = -np.where(y_test > 0, np.log(p), np.log1p(-p))
-            yield Line(
-                name,
-                split,
-                model,
-                seconds,
-                float(losses[model].mean()),
-                float(np.mean((p > 0.5) != (y_test > 0))),
-                calibration_error(p, (y_test > 0).astype(float), np.ones(len(p))),
-                middle - begin,
-                end - middle,
-                *gap(losses[model], losses.get(REFERENCE, losses[model])),
-            )
+def verdict(line: Line) -> str:
+    """Where a model stands beside the trees on a set."""
+    where = "below" if line.high < 0 else "above" if line.low > 0 else "level with"
+    return f"  {line.set}: {line.model} is {where} the trees"
+
+
+def summary(lines: pd.DataFrame, model: str) -> str:
+    """On how many sets a model is at or below the trees, and its worst gap and calibration."""
+    own = lines[lines.model == model].set_index("set")
+    worst, many = own.gap.idxmax(), own[own.rows > MANY_ROWS]
+    text = (
+        f"{model}: at or below the trees within noise on {(own.low <= 0).sum()} of {len(own)} sets "
+        f"(of {len(SETS)}), NLL lower on {(own.gap < 0).sum()}; "
+        f"worst gap {own.gap[worst]:+.4f} ({worst})"
+    )
+    if len(many):
+        text += (
+            f"; worst ECE with more than {MANY_ROWS:,} rows "
+            f"{many.ece.max():.4f} ({many.ece.idxmax()})"
+        )
+    return text
 
 
 def main() -> None:
-    """Print a line per set, split and model, and keep them in a file."""
+    """Print lines and a verdict for each set, and a summary."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sets", nargs="+", default=SETS, choices=SETS)
     parser.add_argument("--models", nargs="+", default=list(MODELS), choices=MODELS)
     parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("--splits", type=int, default=5)
+    parser.add_argument("--splits", type=int, default=20)
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     warnings.filterwarnings("ignore", message="X does not have valid feature names")
     print("set              model                  NLL    error  ECE    fit s  predict s  − trees")
+    lines = pd.DataFrame(columns=Line._fields)
     for name in arguments.sets:
-        for line in compare(name, arguments.models, arguments.seconds, arguments.splits):
-            print(
-                f"{line.set:16s} {line.model:18s} {line.nll:8.4f} {100 * line.error:6.2f}% "
-                f"{line.ece:6.4f} {line.fit:7.1f} {line.predict:7.2f}   "
-                f"{line.gap:+.4f} [{line.low:+.4f}, {line.high:+.4f}]",
-                flush=True,
-            )
-            if arguments.out is not None:
-                fresh = not arguments.out.exists()
-                with arguments.out.open("a", newline="") as file:
-                    writer = csv.writer(file)
-                    if fresh:
-                        writer.writerow(Line._fields)
-                    writer.writerow(line)
+        found = list(compare(name, arguments.models, arguments.seconds, arguments.splits))
+        for one in found:
+            print(one, flush=True)
+        for one in found:
+            if one.model in OURS and REFERENCE in arguments.models:
+                print(verdict(one), flush=True)
+        lines = pd.concat([lines, pd.DataFrame(found)]) if len(lines) else pd.DataFrame(found)
+        if arguments.out is not None:
+            fresh = not arguments.out.exists()
+            pd.DataFrame(found).to_csv(arguments.out, mode="a", header=fresh, index=False)
+    if arguments.out is not None:
+        lines = pd.read_csv(arguments.out).drop_duplicates(["set", "model", "budget"], keep="last")
+        lines = lines[lines.budget == arguments.seconds]
+    for model in OURS:
+        if (lines.model == model).any() and (lines.model == REFERENCE).any():
+            print(summary(lines, model))
 
 
 if __name__ == "__main__":

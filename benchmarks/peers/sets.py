@@ -10,6 +10,7 @@ import torch
 from sklearn.datasets import make_classification
 
 from sepgp.data.moments import standardization
+from sepgp.data.scaling import Floats, Scaling
 from sepgp.experiments.catalogue import data_folder, described, load
 from sepgp.experiments.splits import TEST_ROWS, Split, large_split
 from sepgp.gp.inducing import start_points
@@ -90,6 +91,18 @@ MADE: dict[str, Callable[[Path | None], Split]] = {
 }
 
 
+def start(X: np.ndarray, y: np.ndarray) -> tuple[Scaling, Floats, float]:
+    """Scaling, inducing points and length-scale to start from, as `GPClassifier` has them."""
+    weight = np.ones(len(y))
+    scaling = standardization(X, weight)
+    rng = np.random.RandomState(0)
+    some = np.arange(len(y))
+    if len(some) > MAX_ROWS:
+        some = np.sort(rng.choice(some, MAX_ROWS, replace=False))
+    Z = start_points("kmeans", scaling.apply(X[some]), y[some], weight[some], INDUCING, rng)
+    return scaling, Z, float(np.sqrt(torch.pdist(torch.as_tensor(Z)).median()))
+
+
 def prepare(name: str, data: Path | None) -> Path:
     """A folder with the rows of a set and where training starts, made on first use.
 
@@ -101,18 +114,10 @@ def prepare(name: str, data: Path | None) -> Path:
         return folder
     print(f"Preparing {name}", flush=True)
     split = MADE[name](data) if name in MADE else large_split(name, data)
-    weight = np.ones(len(split.y))
-    scaling = standardization(split.X, weight)
-    rng = np.random.RandomState(0)
-    some = np.arange(len(split.y))
-    if len(some) > MAX_ROWS:
-        some = np.sort(rng.choice(some, MAX_ROWS, replace=False))
-    Z = start_points(
-        "kmeans", scaling.apply(split.X[some]), split.y[some], weight[some], INDUCING, rng
-    )
+    scaling, Z, lengthscale = start(split.X, split.y)
     arrays = {
         "Z": Z,
-        "lengthscale": np.sqrt(torch.pdist(torch.as_tensor(Z)).median()),
+        "lengthscale": lengthscale,
         "y": split.y,
         "y_test": split.y_test,
     }
