@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.tree import DecisionTreeClassifier
 
 import sepgp
-from sepgp import GPClassifier, kernels
+from sepgp import GPClassifier, kernels, means
 from sepgp.data.components import projected
 from sepgp.data.moments import standardization
 from sepgp.training import choice
@@ -213,3 +214,19 @@ def test_importances_of_components_are_those_of_columns(short, chosen) -> None:
     model = GPClassifier(max_iter=80, **QUICK).fit(X, y)
     assert chosen[0].startswith("components")
     assert model.feature_importances_[:40].sum() > 0.8
+
+
+def test_trials_did_not_know_the_prior_mean(short, monkeypatch) -> None:
+    """Stripes that a tree has found: the kernel is chosen for what is left of them."""
+    X = np.random.default_rng(0).uniform(0, 6, size=(1500, 4))
+    y = np.floor(X[:, 0]) % 2 == 1
+    monkeypatch.setattr(means, "PLENTY", 100)  # the factor starts at 1
+    found, real = [], choice.score
+
+    def score(candidate, **how) -> float:
+        found.append(real(candidate, **how))
+        return found[-1]
+
+    monkeypatch.setattr(choice, "score", score)
+    GPClassifier(max_iter=80, mean=DecisionTreeClassifier(min_samples_leaf=10), **QUICK).fit(X, y)
+    assert max(found) < 0.2  # without the mean, more than .6

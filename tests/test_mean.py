@@ -40,7 +40,6 @@ from sepgp.inference.evidence import Factors, tilt
 from sepgp.inference.method import chosen
 from sepgp.likelihoods import Multinomial, PowerProbit, Probit
 from sepgp.report.posterior import draw, probabilities
-from sepgp.training import prior
 from sepgp.training.optimizers import Adam
 from sepgp.training.step import Engine
 
@@ -316,8 +315,33 @@ def test_a_prior_mean_helps_where_the_process_alone_cannot() -> None:
     assert (with_mean.predict(Z[1000:]) == p.argmax(1)).all()
 
 
-def test_trees_are_the_boosted_trees_of_scikit_learn() -> None:
-    assert means.named("trees").get_params() == HistGradientBoostingClassifier().get_params()
+def test_trees_of_few_rows_are_those_of_scikit_learn() -> None:
+    for in_halves in (False, True):
+        (trees,) = means.candidates("trees", 10_000, in_halves)
+        assert trees.get_params() == HistGradientBoostingClassifier().get_params()
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "leaves"), [(10_001, 50), (100_000, 500), (10_000_000, 1023)], ids=str
+)
+def test_trees_of_many_rows_may_be_larger(n_rows, leaves) -> None:
+    plain, larger = means.candidates("trees", n_rows, True)
+    assert plain.get_params() == HistGradientBoostingClassifier().get_params()
+    assert larger.max_leaf_nodes == leaves
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["array", "stream"])
+@pytest.mark.parametrize("p", [0.2, 0.8])
+def test_the_classifier_is_chosen_on_rows_that_it_has_not_seen(p, stream, spy, monkeypatch) -> None:
+    """Three quarters of the labels are 1. Whoever has seen a row would know it by heart."""
+    y = (np.arange(600) % 4 > 0).astype(int)
+    monkeypatch.setattr(means, "candidates", lambda *_: [Spy(0.5), Spy(p)])
+    if stream:
+        monkeypatch.setattr(stream_source, "MEMORY", 4000)
+    model = GPClassifier(mean="trees", **QUICK, batch_size=200)
+    model.fit(*((ArrayRows(X, y),) if stream else (X, y)))
+    assert {one.p for one in model.model_.mean.classifiers} == {0.5 if p == 0.2 else 0.8}
+    assert not any(Spy.asked)
 
 
 # --- the estimator ----------------------------------------------------------------------------
@@ -465,8 +489,16 @@ def test_a_run_that_was_stopped_goes_on_bit_for_bit(tmp_path, stream, monkeypatc
 
 
 def test_a_short_time_budget_is_for_few_rows_of_the_classifier(spy, monkeypatch) -> None:
-    monkeypatch.setattr(means, "ROWS_PER_SECOND", 200)
+    monkeypatch.setattr(means, "VALUES_PER_SECOND", 600)  # X has three columns
     GPClassifier(mean=spy, n_inducing=10, time_budget=1.0, random_state=0).fit(X, Y)
+    assert [len(seen) for seen in Spy.seen] == [100, 100]
+
+
+def test_many_columns_took_the_time_of_the_process(spy, monkeypatch) -> None:
+    """MNIST with a budget of 60 s took 136."""
+    monkeypatch.setattr(means, "VALUES_PER_SECOND", 6000)
+    wide = np.tile(X, 10)
+    GPClassifier(mean=spy, n_inducing=10, time_budget=1.0, random_state=0).fit(wide, Y)
     assert [len(seen) for seen in Spy.seen] == [100, 100]
 
 
@@ -478,7 +510,9 @@ BOOSTED = HistGradientBoostingClassifier(max_iter=3, min_samples_leaf=5)
 @pytest.mark.parametrize("mean", [BOOSTED, LogisticRegression(), "trees"], ids=str)
 @pytest.mark.parametrize("y", [Y, np.digitize(X[:, 0] + X[:, 1], [-0.7, 0.7])], ids=["2", "3"])
 def test_a_saved_model_has_its_classifier(tmp_path, mean, y, monkeypatch) -> None:
-    monkeypatch.setattr(prior, "named", lambda mean: BOOSTED if mean == "trees" else mean)
+    monkeypatch.setattr(
+        means, "candidates", lambda mean, *_: [BOOSTED if mean == "trees" else mean]
+    )
     model = GPClassifier(mean=mean, **QUICK).fit(X[:100], y[:100])
     model.save(tmp_path / "a.sepgp")
     loaded = sepgp.load(tmp_path / "a.sepgp")
@@ -556,7 +590,7 @@ def test_relevance_and_report_know_of_the_prior_mean(tmp_path) -> None:
 
 
 def test_the_command_trains_with_boosted_trees(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(prior, "named", lambda mean: BOOSTED)
+    monkeypatch.setattr(means, "candidates", lambda *_: [BOOSTED])
     pandas.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": Y}).to_csv(tmp_path / "t.csv", index=False)
     out = str(tmp_path / "m.sepgp")
     command = ["train", str(tmp_path / "t.csv"), "--target", "y", "--out", out, "--steps", "20"]

@@ -109,8 +109,9 @@ class GPClassifier(Fitted):
         The share of a factor that cavities lack: 1 for EP and SEP, 0 for variational inference.
     mean : classifier, "trees" or None
         A classifier of scikit-learn's kind, with predict_proba, that gives the prior mean of f; the
-        process learns what it has missed. "trees" is HistGradientBoostingClassifier(). A copy of
-        it is fitted in `fit`, and rows of training are scored by cross-fitting.
+        process learns what it has missed. "trees" is HistGradientBoostingClassifier(), for more
+        than 10,000 rows with larger trees if these are better on rows kept aside. A copy of it is
+        fitted in `fit`, and rows of training are scored by cross-fitting.
     shared_kernel : bool
         With more than two classes, whether their latent functions have one kernel, or each its own.
 

@@ -6,6 +6,7 @@ them (cross-fitting). Else the scores of training rows would be better than thos
 and f would be as sure of itself as the classifier is of rows that it knows by heart.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,17 +20,26 @@ from sepgp.errors import InvalidData, InvalidParameter, reason
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
+Labelled = tuple[NDArray[Any], Codes, Floats]
+"""Rows of features, shape (n, d), their class numbers and weights."""
 
 TREES = "trees"
-"""The name of scikit-learn's boosted trees with their defaults."""
+"""The name of scikit-learn's boosted trees, of a size that suits the rows."""
 LEAST = 1e-6
 """Probabilities are at least this, so that scores are finite: |h| ≤ 4.75 for two classes."""
 FOLDS = 5
 """Parts of the rows, each of which is scored by a classifier that was fitted on the others."""
 PLENTY = 50_000
 """From so many rows on there are two parts: half of the rows say as much as four fifths."""
-ROWS_PER_SECOND = 20_000
-"""With a time budget: rows that classifiers are fitted on, in all, for each of its seconds."""
+STOPPED = 10_000
+"""With more rows boosted trees hold some out and stop early, so that larger ones may be tried."""
+ROWS_PER_LEAF, LEAVES, MOST_LEAVES = 200, 31, 1023
+"""Of the larger trees; and the leaves of scikit-learn's."""
+COMPARED = 10_000
+"""Rows that a classifier has not seen by which it is chosen, at most."""
+VALUES_PER_SECOND = 200_000
+"""With a time budget: rows times columns that classifiers are fitted on, in all, for each of its
+seconds."""
 BLOCK = 65_536
 """Rows scored at a time."""
 
@@ -53,13 +63,24 @@ class Mean:
         return self.factor * self.score(rows)
 
 
-def named(mean: Any) -> Any:
-    """The classifier, not fitted, that the parameter `mean` stands for."""
-    if mean == TREES:
-        from sklearn.ensemble import HistGradientBoostingClassifier
+def candidates(mean: Any, n_rows: int, in_halves: bool) -> list[Any]:
+    """The classifiers, not fitted, that `mean` stands for; one is chosen if there are several.
 
-        return HistGradientBoostingClassifier()
-    return mean
+    Boosted trees with their defaults, and beyond `STOPPED` rows larger ones: with more rounds where
+    rows are in folds, and in halves, which are for many rows or little time, with longer steps.
+    """
+    if not (isinstance(mean, str) and mean == TREES):
+        return [mean]
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    if n_rows <= STOPPED:
+        return [HistGradientBoostingClassifier()]
+    larger = HistGradientBoostingClassifier(
+        learning_rate=0.3 if in_halves else 0.1,
+        max_iter=60 if in_halves else 300,
+        max_leaf_nodes=min(max(LEAVES, n_rows // ROWS_PER_LEAF), MOST_LEAVES),
+    )
+    return [HistGradientBoostingClassifier(), larger]
 
 
 def check(mean: Any) -> None:
@@ -129,43 +150,69 @@ def fitted(classifier: Any, X: NDArray[Any], y: Codes, weight: Floats, seed: int
         ) from error
 
 
+def chosen(
+    tried: Sequence[Any], rows: Labelled, others: Labelled, n_classes: int, seed: int
+) -> tuple[Any, Any]:
+    """The classifier with the lowest NLL on other rows than those it is fitted on; and so fitted.
+
+    Of the other rows some are enough.
+    """
+    fits = [fitted(one, *rows, seed) for one in tried]
+    if len(fits) == 1:
+        return tried[0], fits[0]
+    X, y, weight = (part[_some(np.arange(len(part)), COMPARED, seed)] for part in others)
+    losses = [
+        -weight @ np.log(np.maximum(_probabilities(fit, X, n_classes), LEAST))[np.arange(len(y)), y]
+        for fit in fits
+    ]
+    best = int(np.argmin(losses))
+    return tried[best], fits[best]
+
+
 def cross_fitted(
-    classifier: Any,
-    X: NDArray[Any],
-    y: Codes,
-    weight: Floats,
+    mean: Any,
+    rows: Labelled,
     n_classes: int,
     seed: int,
     time_budget: float | None = None,
 ) -> tuple[Mean, Floats]:
-    """The mean that rows, shape (n, d), lead to, and the score of each by who has not seen it.
+    """The mean that rows lead to, and the score of each by who has not seen it.
 
     With few rows they are in five folds, and new rows are scored by a classifier fitted on all.
     With many there are two, and new rows get the mean of both scores: a third classifier would cost
-    as much as the two together, and half of many rows is enough.
+    as much as the two together, and half of many rows is enough. The first fold decides which
+    classifier it is, where `mean` stands for several.
     """
-    count = n_folds(len(y), int(np.bincount(y).min()), time_budget)
+    X, y, _ = rows
+    most = affordable(X.shape[1], time_budget)
+    count = n_folds(len(y), int(np.bincount(y).min()), most)
     fold = stratified(y, count, seed)
-    most = len(y) if time_budget is None else int(ROWS_PER_SECOND * time_budget / count)
     parts, found = [], np.empty((len(y), *_latents(n_classes)))
+    tried: Sequence[Any] = []
     for k in range(count):
-        others = _some(np.flatnonzero(fold != k), most, seed)
-        part = fitted(classifier, X[others], y[others], weight[others], seed)
-        found[fold == k] = score(part, X[fold == k], n_classes)
+        where, mine = _some(np.flatnonzero(fold != k), most / count, seed), fold == k
+        if k == 0:
+            tried = candidates(mean, len(where), count == 2)
+        kind, part = chosen(tried, _at(rows, where), _at(rows, mine), n_classes, seed)
+        tried = [kind]
+        found[mine] = score(part, X[mine], n_classes)
         parts.append(part)
     if count > 2:
-        parts = [fitted(classifier, X, y, weight, seed)]
+        parts = [fitted(kind, *rows, seed)]
     return Mean(tuple(parts), n_classes), found
 
 
-def n_folds(n_rows: int, rarest: int, time_budget: float | None) -> int:
+def affordable(n_columns: int, time_budget: float | None) -> float:
+    """Rows that classifiers may be fitted on, in all."""
+    return np.inf if time_budget is None else VALUES_PER_SECOND * time_budget / max(1, n_columns)
+
+
+def n_folds(n_rows: int, rarest: int, most: float) -> int:
     """How many folds there are, for rows the rarest class of which has so many.
 
     Five folds and all rows are as much work as five times the rows, and two as much as the rows.
     """
-    many = n_rows >= PLENTY
-    if time_budget is not None:
-        many |= n_rows * FOLDS > ROWS_PER_SECOND * time_budget
+    many = n_rows >= PLENTY or n_rows * FOLDS > most
     return 2 if many else max(2, min(FOLDS, rarest))
 
 
@@ -179,11 +226,17 @@ def stratified(y: Codes, n_folds: int, seed: int) -> Codes:
     return fold
 
 
-def _some(where: NDArray[np.intp], most: int, seed: int) -> NDArray[np.intp]:
+def _at(rows: Labelled, where: NDArray[Any]) -> Labelled:
+    """Some of the rows."""
+    X, y, weight = rows
+    return X[where], y[where], weight[where]
+
+
+def _some(where: NDArray[np.intp], most: float, seed: int) -> NDArray[np.intp]:
     """At most so many of these places, drawn at random."""
     if len(where) <= most:
         return where
-    return np.sort(np.random.default_rng((seed, 4)).choice(where, most, replace=False))
+    return np.sort(np.random.default_rng((seed, 4)).choice(where, int(most), replace=False))
 
 
 def _latents(n_classes: int) -> tuple[int, ...]:
@@ -222,20 +275,13 @@ class Halves:
 
 
 def halves(
-    classifier: Any,
-    X: NDArray[Any],
-    y: Codes,
-    weight: Floats,
-    numbers: NDArray[np.int64],
-    n_classes: int,
-    seed: int,
+    mean: Any, rows: Labelled, numbers: NDArray[np.int64], n_classes: int, seed: int
 ) -> Halves:
     """Classifiers for the halves of a stream, fitted on some of its rows with these numbers."""
     second = draw(numbers, seed)[0]
-    first, other = (
-        fitted(classifier, X[half], y[half], weight[half], seed) for half in (second, ~second)
-    )
-    return Halves((first, other), n_classes, seed)
+    one, other = _at(rows, second), _at(rows, ~second)
+    kind, first = chosen(candidates(mean, len(one[1]), True), one, other, n_classes, seed)
+    return Halves((first, fitted(kind, *other, seed)), n_classes, seed)
 
 
 def draw(numbers: NDArray[np.int64], seed: int) -> tuple[NDArray[np.bool_], Floats]:

@@ -21,7 +21,6 @@ from sepgp.data.array_source import ArraySource
 from sepgp.data.batches import MINIBATCH, Batching, aligned
 from sepgp.data.components import projected
 from sepgp.data.scaling import Floats, Scaling
-from sepgp.data.survey import Arrays
 from sepgp.gp.hyperparameters import Hyperparameters
 from sepgp.gp.inducing import start_points
 from sepgp.gp.kernels import AUTO, MANY_FEATURES, Kernel, Warped, named
@@ -69,14 +68,18 @@ class Some(NamedTuple):
     X: NDArray[np.generic]
     codes: NDArray[np.int64]
     weight: Floats
+    score: Floats | None = None
+    """Of the classifier that gives a prior mean, out of sample, shape (k,), or (k, C)."""
 
     def take(self, where: NDArray[np.intp] | slice) -> "Some":
         """A part of the rows."""
-        return Some(self.X[where], self.codes[where], self.weight[where])
+        score = None if self.score is None else self.score[where]
+        return Some(self.X[where], self.codes[where], self.weight[where], score)
 
     def source(self, scaling: Scaling, size: int) -> ArraySource:
         """Batches of the rows."""
-        return ArraySource(*self, Batching(scaling, size, 0, torch.float32))
+        how = Batching(scaling, size, 0, torch.float32)
+        return ArraySource(self.X, self.codes, self.weight, how, self.score)
 
 
 def worth_while(settings: Settings, n_rows: int, n_features: int, n_classes: int) -> bool:
@@ -119,15 +122,22 @@ def candidates(
     return plain + warped if rows_per_weight >= ROWS_PER_WEIGHT else plain
 
 
-def best(arrays: Arrays, scaling: Scaling, likelihood: Likelihood, n_rows: int) -> Candidate:
+def best(
+    whole: Some,
+    scaling: Scaling,
+    likelihood: Likelihood,
+    n_rows: int,
+    factor: float | None = None,
+) -> Candidate:
     """The candidate with the lowest NLL on held-out rows.
 
-    Arrays are X, codes and weights of a sample of all rows, or of all of them.
+    `whole` is a sample of all rows, or all of them; where they have scores, `factor` is what the
+    training begins to take them by.
     The rows alone decide, so that a run that goes on from a checkpoint finds the same one. Cost:
     `STEPS` steps with `POINTS` inducing points for each candidate, on all cores, and `LONGER` ones
     for two of them if these are not enough.
     """
-    rng, whole = np.random.RandomState(0), Some(*arrays)
+    rng = np.random.RandomState(0)
     usable = np.flatnonzero(whole.weight > 0)
     some = whole.take(usable[rng.permutation(len(usable))[: ROWS + HELD_OUT]])
     n_held_out = min(HELD_OUT, len(some.codes) // 5)
@@ -136,7 +146,14 @@ def best(arrays: Arrays, scaling: Scaling, likelihood: Likelihood, n_rows: int) 
     points = start_points("kmeans", scaling.standardize(few.X), few.codes, few.weight, POINTS, rng)
 
     tried = candidates(scaling, trained.X, n_rows, max(2, math.prod(likelihood.latents)))
-    trial = partial(score, points=points, likelihood=likelihood, trained=trained, held_out=held_out)
+    trial = partial(
+        score,
+        points=points,
+        likelihood=likelihood,
+        trained=trained,
+        held_out=held_out,
+        factor=factor,
+    )
     costs = np.array([excess(candidate, n_rows) for candidate in tried])
     scores = compare(tried, partial(trial, steps=STEPS))
     first, promising = (int(np.argmin(scores + share * costs)) for share in (1.0, HALF))
@@ -175,13 +192,14 @@ def score(
     likelihood: Likelihood,
     trained: Some,
     held_out: Some,
+    factor: float | None,
     steps: int,
 ) -> float:
     """The NLL of held-out rows after a short training from standardised points, shape (m, d)."""
     kernel, scaling, _ = candidate
     Z = aligned(torch.as_tensor(scaling.project(points)))
     kernel.start(Z)
-    hyper = Hyperparameters(kernel, Z)
+    hyper = Hyperparameters(kernel, Z, factor=factor)
     engine = Engine.of(Settings(), likelihood, hyper)
     source = trained.source(scaling, BATCH)
     state = engine.init(len(Z), source.n_rows, minibatch=True)

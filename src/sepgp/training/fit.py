@@ -135,7 +135,7 @@ def fit_data(
     data, held_out, schema, target = given
     if previous is None:
         points = None if checkpoint is None else checkpoint.start
-        start = from_rows(settings, data, schema, target, rng, points)._replace(mean=mean)
+        start = from_rows(settings, data, schema, target, rng, points, mean)
     else:
         start = from_model(previous)._replace(target=target, moments={}, mean=mean)
     source = start.source(settings, data, seed)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from sepgp.data.inputs import TrainingData
 from sepgp.data.prepared import ArrayData, StreamData
 from sepgp.data.stream_source import MEMORY
-from sepgp.means import ROWS_PER_SECOND, Halves, Mean, cross_fitted, draw, halves, named
+from sepgp.means import Halves, Mean, affordable, cross_fitted, draw, halves
 from sepgp.model import Model
 from sepgp.training.settings import Settings
 
@@ -35,7 +35,7 @@ def with_scores(
 def of_rows(settings: Settings, data: ArrayData, seed: int) -> tuple[Mean, ArrayData]:
     """The prior mean that rows in memory lead to, and the rows with their scores."""
     mean, score = cross_fitted(
-        named(settings.mean), *data.sample(), len(data.classes), seed, settings.time_budget
+        settings.mean, data.sample(), len(data.classes), seed, settings.time_budget
     )
     return mean, data._replace(score=score)
 
@@ -45,12 +45,11 @@ def of_stream(settings: Settings, data: StreamData, seed: int) -> Halves:
 
     With a time budget they are fewer if it is short. Cost: a pass over the rows.
     """
-    most = MEMORY / (8 * (len(data.survey.scaling.mean) + 3))
-    if settings.time_budget is not None:
-        most = min(most, ROWS_PER_SECOND * settings.time_budget)
+    n_columns = len(data.survey.scaling.mean)
+    most = min(MEMORY / (8 * (n_columns + 3)), affordable(n_columns, settings.time_budget))
     share = most / data.n_rows
     X, y, weight, numbers = data.take(lambda numbers: draw(numbers, seed)[1] < share)
-    return halves(named(settings.mean), X, y, weight, numbers, len(data.classes), seed)
+    return halves(settings.mean, (X, y, weight), numbers, len(data.classes), seed)
 
 
 def begun(settings: Settings, mean: Mean | None, previous: Model | None) -> Mean | None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sepgp.data.batches import Batching, Source, aligned
-from sepgp.data.prepared import Data, Surveyed
+from sepgp.data.prepared import ArrayData, Data, Surveyed
 from sepgp.data.scaling import Floats, Scaling, identity
 from sepgp.data.schema import Schema
 from sepgp.data.survey import Arrays
@@ -21,7 +21,7 @@ from sepgp.inference.method import State
 from sepgp.likelihoods import Likelihood, for_classes
 from sepgp.means import Mean
 from sepgp.model import Model
-from sepgp.training.choice import best, worth_while
+from sepgp.training.choice import Some, best, worth_while
 from sepgp.training.settings import Settings
 
 POINTS, FEW_POINTS, MANY_POINTS = 200, 100, 400
@@ -73,6 +73,7 @@ def from_rows(
     target: str | None,
     rng: np.random.RandomState,
     points: Tensor | None = None,
+    mean: Mean | None = None,
 ) -> Start:
     """Scaling, inducing points and kernel that the rows suggest.
 
@@ -86,7 +87,7 @@ def from_rows(
     likelihood = for_classes(len(data.classes), settings.power)
     arrays = data.sample()
     scaling = _scaling(settings, data)
-    kernel, scaling = _kernel(settings, data, arrays, scaling, likelihood)
+    kernel, scaling = _kernel(settings, data, _some(data, arrays), scaling, likelihood, mean)
     if not settings.shared_kernel and len(data.classes) > 2:
         kernel = PerClass(*[kernel] * len(data.classes))
     if points is not None and points.shape[1] == scaling.width:
@@ -99,7 +100,7 @@ def from_rows(
     placed = aligned(torch.as_tensor(Z, device=settings.device))
     kernel.start(placed)
     kernel = kernel.to(settings.device)
-    return Start(schema, target, data.classes, scaling, likelihood, kernel, placed)
+    return Start(schema, target, data.classes, scaling, likelihood, kernel, placed, mean=mean)
 
 
 def _scaling(settings: Settings, data: Data | Surveyed) -> Scaling:
@@ -115,12 +116,18 @@ def _scaling(settings: Settings, data: Data | Surveyed) -> Scaling:
     return identity(len(scaling.mean), 0.0 if notices else scaling.mean)
 
 
+def _some(data: Data | Surveyed, arrays: Arrays) -> Some:
+    """Rows for trials; those of a stream are a sample without the numbers that scores need."""
+    return Some(*arrays, data.score if isinstance(data, ArrayData) else None)
+
+
 def _kernel(
     settings: Settings,
     data: Data | Surveyed,
-    arrays: Arrays,
+    some: Some,
     scaling: Scaling,
     likelihood: Likelihood,
+    mean: Mean | None,
 ) -> tuple[Kernel, Scaling]:
     """The kernel, and the scaling of what it sees: as told, the default's, or by trials."""
     if isinstance(settings.kernel, Kernel):
@@ -128,7 +135,8 @@ def _kernel(
     shape = data.n_rows, len(scaling.mean), len(data.classes)
     by_column = isinstance(settings.n_factors, Mapping)  # of the features, as they are
     if settings.kernel == AUTO and worth_while(settings, *shape) and not by_column:
-        chosen = best(arrays, scaling, likelihood, data.n_rows)
+        factor = None if mean is None or some.score is None else mean.factor
+        chosen = best(some, scaling, likelihood, data.n_rows, factor)
         return chosen.kernel, chosen.scaling
     return named(settings.kernel, scaling.width, len(data.classes)), scaling
 
