@@ -38,7 +38,7 @@ from sepgp.gp.direct import direct
 from sepgp.gp.fitc import FITC, gaussian
 from sepgp.gp.kernels import RBF
 from sepgp.gp.natural import Natural
-from sepgp.gp.predictor import posterior, predict, predictor
+from sepgp.gp.predictor import posterior, predict, predictor, squared_norms, triangular
 from sepgp.gp.whitened import whitened
 from sepgp.likelihoods import Multinomial, PowerProbit, Probit, for_classes
 from sepgp.training.loop import train
@@ -247,6 +247,16 @@ def test_a_predictor_is_the_dense_formula() -> None:
         Sigma = torch.linalg.inv(torch.linalg.inv(K) + sites.Lambda)
         assert_close(mean, A.T @ Sigma @ sites.b)
         assert_close(variance, kdiag - (k * A).sum(0) + (A * (Sigma @ A)).sum(0))
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (3, 3), (10, 10), (2, 5, 5)])
+def test_a_triangular_matrix_has_the_norms_of_the_full_one(shape) -> None:
+    random = torch.Generator().manual_seed(0)
+    F, k = (torch.randn(*s, generator=random).double() for s in (shape, (shape[-1], 6)))
+    R = triangular(F)
+    assert_close(R, R.triu())
+    assert_close(R.mT @ R, F.mT @ F)
+    assert_close(squared_norms(R, k), (F @ k).square().sum(-2))
 
 
 def test_a_predictor_has_the_jitter_of_its_training() -> None:
