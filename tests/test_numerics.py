@@ -489,6 +489,26 @@ def test_sign_rule_never_steps_further_than_the_gradient() -> None:
     assert change == 1
 
 
+def test_few_rows_are_taken_in_float64_whatever_their_type() -> None:
+    p = problem(21, 10)
+    engine = Engine.of(Settings(), Probit(), rbf(p.Z))
+    start = engine.init(10, 100, minibatch=True)
+    rows = Batch(p.X.float(), (p.y > 0).long(), p.weight.float(), None)
+    for n_rows, same in ((20, True), (21, False)):
+        batch = rows.take(slice(n_rows))
+        single, double = (engine.step(start, b, 100.0, 0.1)[0] for b in (batch, batch.double()))
+        assert torch.equal(single.sites.b, double.sites.b) == same
+
+
+def test_a_batch_in_float64_has_its_scores_in_float64() -> None:
+    ones = torch.ones(2, 1)
+    batch = Batch(ones, torch.zeros(2).long(), ones[:, 0], None, ones[:, 0])
+    assert {part.dtype for part in batch.double() if part is not None} == {
+        torch.float64,
+        torch.int64,
+    }
+
+
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_the_product_of_ep_drifted_away_from_its_sites_in_float32(n_classes) -> None:
     """With weights from 1e-6 to 1e6 it was no longer positive, and the model all NaN."""
