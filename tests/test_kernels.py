@@ -14,7 +14,9 @@ from sepgp.gp.kernels import (
     FeatureMap,
     Kernel,
     Linear,
+    Matern12,
     Matern32,
+    Matern52,
     PerClass,
     Stationary,
     Sum,
@@ -124,6 +126,30 @@ def test_a_kernel_for_each_class_stacks_those_of_its_parts() -> None:
     kernel = PerClass(*parts)
     assert_allclose(kernel(A, B).detach(), torch.stack([k(A, B) for k in parts]).detach())
     assert_allclose(kernel.diag(A).detach(), torch.stack([k.diag(A) for k in parts]).detach())
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        RBF(0.7, variance=2.0),
+        Matern12(0.7),
+        Matern32([0.5, 1.0, 2.0]) + Matern52() + White(0.3),
+        Constant(0.5) * Linear(2.0),
+        Warped(Matern32() + Linear()),
+        FeatureMap(torch.nn.Linear(3, 2), RBF()),
+        PerClass(RBF(0.7), Matern32()),
+    ],
+    ids=str,
+)
+def test_a_kernel_at_points_is_the_kernel(kernel) -> None:
+    Z, X = points(4), points(9)[4:]
+    kernel.start(Z)
+    for parameter in kernel.parameters():
+        parameter.data += 0.1
+    with torch.no_grad():
+        covariances = kernel.at(Z)
+        for x in (X, X[:2]):
+            assert_allclose(covariances(x), kernel(Z, x), rtol=1e-14, atol=1e-14)
 
 
 def test_a_stationary_kernel_of_ones_own_needs_its_profile_alone() -> None:

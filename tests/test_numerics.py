@@ -38,7 +38,7 @@ from sepgp.gp.direct import direct
 from sepgp.gp.fitc import FITC, gaussian
 from sepgp.gp.kernels import RBF
 from sepgp.gp.natural import Natural
-from sepgp.gp.predictor import posterior, predict, predictor
+from sepgp.gp.predictor import posterior, predict, predictor, squared_norms, triangular
 from sepgp.gp.whitened import whitened
 from sepgp.likelihoods import Multinomial, PowerProbit, Probit, for_classes
 from sepgp.training.loop import train
@@ -247,6 +247,16 @@ def test_a_predictor_is_the_dense_formula() -> None:
         Sigma = torch.linalg.inv(torch.linalg.inv(K) + sites.Lambda)
         assert_close(mean, A.T @ Sigma @ sites.b)
         assert_close(variance, kdiag - (k * A).sum(0) + (A * (Sigma @ A)).sum(0))
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (3, 3), (10, 10), (2, 5, 5)])
+def test_a_triangular_matrix_has_the_norms_of_the_full_one(shape) -> None:
+    random = torch.Generator().manual_seed(0)
+    F, k = (torch.randn(*s, generator=random).double() for s in (shape, (shape[-1], 6)))
+    R = triangular(F)
+    assert_close(R, R.triu())
+    assert_close(R.mT @ R, F.mT @ F)
+    assert_close(squared_norms(R, k), (F @ k).square().sum(-2))
 
 
 def test_a_predictor_has_the_jitter_of_its_training() -> None:
@@ -477,6 +487,26 @@ def test_sign_rule_never_steps_further_than_the_gradient() -> None:
     for _ in range(20):
         change, state = Sign.step(state, gradient, 0.9)
     assert change == 1
+
+
+def test_few_rows_are_taken_in_float64_whatever_their_type() -> None:
+    p = problem(21, 10)
+    engine = Engine.of(Settings(), Probit(), rbf(p.Z))
+    start = engine.init(10, 100, minibatch=True)
+    rows = Batch(p.X.float(), (p.y > 0).long(), p.weight.float(), None)
+    for n_rows, same in ((20, True), (21, False)):
+        batch = rows.take(slice(n_rows))
+        single, double = (engine.step(start, b, 100.0, 0.1)[0] for b in (batch, batch.double()))
+        assert torch.equal(single.sites.b, double.sites.b) == same
+
+
+def test_a_batch_in_float64_has_its_scores_in_float64() -> None:
+    ones = torch.ones(2, 1)
+    batch = Batch(ones, torch.zeros(2).long(), ones[:, 0], None, ones[:, 0])
+    assert {part.dtype for part in batch.double() if part is not None} == {
+        torch.float64,
+        torch.int64,
+    }
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])

@@ -148,7 +148,7 @@ def test_float32_rejected_steps_on_many_rows_and_ended_without_evidence(copies: 
 
 
 @BASES
-@pytest.mark.parametrize(("n", "size"), [(1e4, 1e-8), (1e6, 2e-6)])
+@pytest.mark.parametrize(("n", "size"), [(1e4, 1e-8), (3e4, 1e-8), (1e6, 2e-6)])
 def test_cavity_and_removal_of_many_rows_are_those_of_the_plain_formulas(basis, n, size) -> None:
     p = problem(60, 10)
     p = p._replace(weight=torch.full((60,), n / 60).double())

@@ -36,6 +36,22 @@ def test_the_fastest_number_is_found(limit: int, best: int) -> None:
     assert threads.count == best
 
 
+def test_a_short_run_had_most_of_its_steps_in_one_thread_or_in_tries() -> None:
+    steps, best = 15, QUIET[2]
+    threads = Threads(2)
+    run(threads, QUIET, 1)
+    assert run(threads, QUIET, steps) <= steps * best + (QUIET[1] - best)
+
+
+def test_a_first_step_that_was_disturbed_does_not_decide_for_long() -> None:
+    slower = {1: 1.0, 2: 1.1}
+    threads = Threads(2)
+    run(threads, slower, 1)
+    threads.see(100.0)
+    run(threads, slower, 100)
+    assert threads.count == 1
+
+
 def test_trying_costs_little() -> None:
     for limit in (2, 4, 8):
         threads = Threads(limit)

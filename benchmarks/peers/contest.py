@@ -117,6 +117,17 @@ def softmax_nll(mean: Floats, variance: Floats, y: NDArray[np.int8]) -> float:
     return float(-np.mean(logsumexp(log_p, 0) - math.log(SAMPLES)))
 
 
+def rows_per_second(predict: Callable[[Floats], Floats], X: Floats, chunk: int) -> float:
+    """How many rows a function predicts, after a chunk that is not counted."""
+    predict(X[:chunk])
+    begin = time.perf_counter()
+    predictions = predict(X)
+    seconds = time.perf_counter() - begin
+    if len(predictions) != len(X) or not np.isfinite(predictions).all():
+        raise FloatingPointError("the predictions are not finite")
+    return len(X) / seconds
+
+
 def cosine(done: float) -> float:
     """From 1 to 0 along half a cosine, as `done` goes from 0 to 1."""
     return 0.5 * (1 + math.cos(math.pi * min(done, 1.0)))
@@ -228,24 +239,21 @@ class Tasks:
 
     def predict(self, folder: str, settings: Settings, chunk: int, rows: int) -> float:
         """Rows per second from an array of features to an array of probabilities."""
-        dtype = settings["dtype"]
+        contestant, X = self.trained(folder, settings)
+        return rows_per_second(contestant.predictor(chunk), X[:rows], chunk)
+
+    def trained(self, folder: str, settings: Settings) -> tuple[Any, Floats]:
+        """A model for predictions, and rows. It is kept from one request to the next."""
         key = json.dumps(["predict", folder, settings])
         if key not in self._kept:
-            data = read(folder, dtype)
+            data = read(folder, settings["dtype"])
             contestant = self._make(data, settings, 0)
             contestant.warm_up()
             for _ in range(PREDICT_STEPS):
                 contestant.step(1.0)
             self._kept[key] = contestant, data.X
-        contestant, X = self._kept[key]
-        predict = contestant.predictor(chunk)
-        predict(X[:chunk])
-        begin = time.perf_counter()
-        probabilities = predict(X[:rows])
-        seconds = time.perf_counter() - begin
-        if len(probabilities) != rows or not np.isfinite(probabilities).all():
-            raise FloatingPointError("the predictions are not finite")
-        return rows / seconds
+        kept: tuple[Any, Floats] = self._kept[key]
+        return kept
 
     def memory(self) -> dict[str, int]:
         """Bytes held at most: now, and before there were any rows."""

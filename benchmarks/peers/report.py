@@ -148,6 +148,19 @@ def predict_rows(results: dict[str, dict[str, Any]]) -> list[PredictRow]:
     return rows
 
 
+def labels(results: dict[str, dict[str, Any]]) -> str:
+    """A sentence on labels alone, by medians over the rounds."""
+    rates = [e.result for e in results["sepgp"]["labels"] if e.result]
+    peers = [row.rate for row in predict_rows(results) if row.contestant != "sepgp"]
+    if not rates or not peers:
+        return ""
+    rate = median(rates)
+    return (
+        f"Labels alone, by `predict` of sepgp: {rate:,.0f} rows per second, "
+        f"{rate / max(peers):.2f} times the probabilities of the fastest peer.\n"
+    )
+
+
 def predict(results: dict[str, dict[str, Any]]) -> str:
     """The section on predictions."""
     table = markdown_table(
@@ -166,11 +179,12 @@ def predict(results: dict[str, dict[str, Any]]) -> str:
     )
     entries = {f"{named(c)}, choice": r["scan"] for c, r in results.items()}
     entries |= numbered({c: r["rounds"] for c, r in results.items()}, "round")
+    entries |= numbered({"sepgp": results["sepgp"]["labels"]}, "labels, round")
     return (
         "## Predictions\n\n"
         f"{speed.ROWS:,} rows of 8 features to probabilities, m = 200, each library with its "
         "faster type of numbers and the best number of rows at a time.\n\n"
-        f"{table}\n{mixed(entries.values())}{failures(entries)}"
+        f"{table}\n{labels(results)}{mixed(entries.values())}{failures(entries)}"
     )
 
 

@@ -80,7 +80,10 @@ def steps(run: Run) -> dict[str, list[Entry]]:
 
 
 def predict(run: Run) -> dict[str, dict[str, Any]]:
-    """For each contestant: its best type and chunk, rows per second by round, and memory."""
+    """For each contestant: its best type and chunk, rows per second by round, and memory.
+
+    Of sepgp also the rows per second to labels alone.
+    """
     folder = str(sets.prepare(sets.SPEED, run.data))
     results: dict[str, dict[str, Any]] = {}
     with Crew(run) as crew:
@@ -91,7 +94,7 @@ def predict(run: Run) -> dict[str, dict[str, Any]]:
                 {"threads": run.threads, "rows": SCAN_ROWS},
                 lambda contestant=contestant: _scan(crew[contestant], contestant, folder),
             )
-            results[contestant] = {"scan": scan, "rounds": []}
+            results[contestant] = {"scan": scan, "rounds": [], "labels": []}
         for number in range(run.rounds):
             for contestant, result in results.items():
                 if result["scan"].error is not None:
@@ -104,6 +107,18 @@ def predict(run: Run) -> dict[str, dict[str, Any]]:
                         {"threads": run.threads, "rows": ROWS, "best": best},
                         lambda best=best, contestant=contestant: crew[contestant].ask(
                             "predict", folder=folder, rows=ROWS, **best
+                        ),
+                    )
+                )
+            if results["sepgp"]["scan"].error is None:
+                best = results["sepgp"]["scan"].result["best"]
+                results["sepgp"]["labels"].append(
+                    run.store.get(
+                        f"labels-sepgp-{number}",
+                        "sepgp",
+                        {"threads": run.threads, "rows": ROWS, "best": best},
+                        lambda best=best: crew["sepgp"].ask(
+                            "labels", folder=folder, rows=ROWS, **best
                         ),
                     )
                 )

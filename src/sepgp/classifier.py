@@ -93,7 +93,8 @@ class GPClassifier(Fitted):
         Whether a progress line is shown, and the torch device that trains and predicts.
     dtype : one of "float64", "float32"
         Precision of the work on rows. Work on m × m matrices is always in float64, and so is
-        training on few rows, up to 2,000 in one batch, where float32 would gain nothing.
+        training on few rows, up to 2,000 in one batch or 2 per inducing point in a minibatch,
+        where float32 would gain nothing.
     callbacks : sequence of callables or None
         Called after every step with a `sepgp.training.record.Record`; one that is True stops it.
     forgetting : float

@@ -22,6 +22,8 @@ from sepgp.threads import spread
 
 NUMBERS = 2**18
 """Rows are predicted so many numbers at a time, rows × m × classes: they stay in the cache."""
+AT_ONCE = 4
+"""So many times as many rows are scaled at once, which takes many small operations."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,38 +156,46 @@ class Model:
 
     def latent_of_features(self, rows: NDArray[Any]) -> tuple[Floats, Floats]:
         """Mean and variance of f at rows of features, shape (n, d): each (n,), or (n, C)."""
+        kernel, _, folded = self._rounded
         shape = (len(rows), *self.likelihood.latents)
         mean, variance = np.empty(shape), np.empty(shape)
 
-        @torch.no_grad()
-        def fill(chunk: slice) -> None:
-            kernel, Z, folded = self._rounded
-            x = self._scaled(rows[chunk])
-            part = predict(folded, kernel(Z, x), kernel.diag(x))
+        def fill(chunk: slice, x: Tensor, Kmb: Tensor) -> None:
+            part = predict(folded, Kmb, kernel.diag(x))
             mean[chunk], variance[chunk] = (values.cpu().numpy().T for values in part)
 
-        spread(fill, self._chunks(len(rows)))
+        self._in_chunks(fill, rows)
         return self._with_prior(mean, rows), variance
 
     def mean_of_features(self, rows: NDArray[Any]) -> Floats:
         """The mean alone, the same numbers. Cost O(md) per row."""
+        beta = self._rounded[2].beta
         mean = np.empty((len(rows), *self.likelihood.latents))
 
-        @torch.no_grad()
-        def fill(chunk: slice) -> None:
-            kernel, Z, folded = self._rounded
-            mean[chunk] = (folded.beta @ kernel(Z, self._scaled(rows[chunk]))).cpu().numpy().T
+        def fill(chunk: slice, x: Tensor, Kmb: Tensor) -> None:
+            mean[chunk] = (beta @ Kmb).cpu().numpy().T
 
-        spread(fill, self._chunks(len(rows)))
+        self._in_chunks(fill, rows)
         return self._with_prior(mean, rows)
+
+    @torch.no_grad()
+    def _in_chunks(self, fill: Callable[[slice, Tensor, Tensor], None], rows: NDArray[Any]) -> None:
+        """Call `fill` for every chunk of rows: its place, its scaled features x, and k(Z, x)."""
+        kernel, Z, folded = self._rounded
+        covariances, numbers = kernel.at(Z), folded.beta.numel()
+        size = max(1, NUMBERS // numbers)
+        block = size * min(AT_ONCE, max(1, numbers // rows.shape[1]))
+
+        @torch.no_grad()
+        def work(begin: int) -> None:
+            scaled = self.scaling.apply(rows[begin : begin + block])
+            X = torch.as_tensor(scaled).to(Z.device, self.dtype)
+            for i in range(0, len(X), size):
+                x = X[i : i + size]
+                fill(slice(begin + i, begin + i + size), x, covariances(x))
+
+        spread(work, range(0, len(rows), block))
 
     def _with_prior(self, mean: Floats, rows: NDArray[Any]) -> Floats:
         """The mean of f where that of g is this, at rows of features."""
         return mean if self.mean is None else mean + self.mean.offset(rows)
-
-    def _scaled(self, rows: NDArray[Any]) -> Tensor:
-        return torch.as_tensor(self.scaling.apply(rows)).to(self.Z.device, self.dtype)
-
-    def _chunks(self, n_rows: int) -> list[slice]:
-        size = max(1, NUMBERS // self.predictor.beta.numel())
-        return [slice(begin, begin + size) for begin in range(0, n_rows, size)]

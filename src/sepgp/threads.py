@@ -118,6 +118,8 @@ class Threads:
         self._tried: list[float] = []
         self._trial: int | None = None
         self._up, self._credit, self._warm = True, 0.0, False
+        self._enough = 1
+        """Usual steps before a try; the first try must not wait, since long steps are few."""
 
     @property
     def now(self) -> int:
@@ -141,7 +143,7 @@ class Threads:
         elif self._trial is None:
             self._usual.append(seconds)
             self._credit += SHARE * seconds
-            if len(self._usual) >= TRIED and self._credit >= 0:
+            if len(self._usual) >= self._enough and self._credit >= 0:
                 self._trial = self._other()
         else:
             self._tried.append(seconds)
@@ -157,11 +159,14 @@ class Threads:
         """End the try if it is clear what it says."""
         if len(self._tried) < TRIED and self._tried[0] < HOPELESS * usual:
             return
-        if median(self._tried) < GAIN * usual:
-            self._up = self._trial > self.count  # type: ignore[operator]
-            self.count, self._credit = self._trial, 0.0  # type: ignore[assignment]
+        new = median(self._tried)
+        if new < GAIN * usual:
+            old, self.count = self.count, self._trial  # type: ignore[assignment]
+            self._up = self.count > old
+            # To try the old number again would cost what has just been gained, as far as is known.
+            self._credit = -min(usual - new, new) if self._other() == old else 0.0
             self._usual = deque(self._tried, maxlen=self._usual.maxlen)
         else:
             self._up = not self._up
             self._credit = min(0.0, len(self._tried) * usual - sum(self._tried))
-        self._trial, self._tried = None, []
+        self._trial, self._tried, self._enough = None, [], TRIED

@@ -34,6 +34,11 @@ class Batch(NamedTuple):
         begins = range(0, n_rows, size)
         return [self] if n_rows <= size else [self.take(slice(i, i + size)) for i in begins]
 
+    def double(self) -> "Batch":
+        """The same rows in float64."""
+        score = None if self.score is None else self.score.double()
+        return self._replace(X=self.X.double(), weight=self.weight.double(), score=score)
+
     def take(self, where: slice | Tensor) -> "Batch":
         """Some of the rows."""
         rows = torch.arange(len(self.y)) if self.rows is None else self.rows

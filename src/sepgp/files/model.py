@@ -24,7 +24,7 @@ from sepgp.files.content import FORMAT, VERSION
 from sepgp.files.kernels import kernel_of, parameters_of, structure_of, width
 from sepgp.gp.kernels import Kernel
 from sepgp.gp.natural import Natural
-from sepgp.gp.predictor import Predictor, posterior
+from sepgp.gp.predictor import Predictor, posterior, triangular
 from sepgp.likelihoods import for_classes
 from sepgp.means import Mean
 from sepgp.model import Model
@@ -232,7 +232,7 @@ def _model(
         kernel=kernel_of(header["kernel"], "kernel", tensors),
         Z=tensors["Z"],
         sites=Natural(tensors["Lambda"], tensors["b"]),
-        predictor=Predictor(tensors["beta"], tensors["F"]),
+        predictor=Predictor(tensors["beta"], _triangular(tensors["F"])),
         n_seen=float(header["n_seen"]),
         history=_history(tensors["history"]),
         log_evidence=math.nan if evidence is None else float(evidence),
@@ -300,6 +300,11 @@ def _check_columns(schema: Schema, d: int) -> None:
         texts = [name for name in schema.names if isinstance(name, str)]
         same = len(texts) == len(schema.names) == schema.n_columns
         _require(same, "the names of the columns are not as many texts")
+
+
+def _triangular(F: Tensor) -> Tensor:
+    """F as it is, or made triangular if the file is from before it was."""
+    return F if torch.equal(F, F.triu()) else triangular(F)
 
 
 def _check_numbers(model: Model) -> None:

@@ -73,10 +73,10 @@ class Direct(FITC):
         return times(q.cov, times(self.K, q.mean))
 
     def adjoint_Kmm(self, q: Posterior, cross: Tensor, scale: float) -> Tensor:
-        """½(R⁻¹ + ββᵀ − K⁻¹) − scale sym[cross]."""
+        """½(R⁻¹ + ββᵀ − K⁻¹) − scale cross."""
         dKmm = second_moment(q, self.K.shape)
         dKmm.sub_(self.K_inverse, alpha=n_sharing(q.mean, self.K))
-        return dKmm.sub_(cross, alpha=scale).sub_(cross.mT, alpha=scale).mul_(0.5)
+        return dKmm.sub_(cross, alpha=2 * scale).mul_(0.5)
 
     def adjoint_Kmb(self, adjoint: Tensor) -> Tensor:
         """As it is."""

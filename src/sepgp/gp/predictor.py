@@ -1,5 +1,6 @@
 """Predictions: the posterior folded into two arrays, so that a row costs one product."""
 
+import itertools
 from typing import NamedTuple
 
 import torch
@@ -11,6 +12,8 @@ from sepgp.gp.kernels import Kernel
 from sepgp.gp.natural import Natural
 from sepgp.gp.whitened import Whitened, whitened
 
+BLOCKS = 4
+"""Of a triangular F, each of which needs the columns from its own first one on."""
 PAIR = 2.0
 """With many classes, the factor on the sites in the variances of predictions: see `predictor`."""
 
@@ -21,7 +24,7 @@ class Predictor(NamedTuple):
     beta: Tensor
     """Shape (m,), or (C, m)."""
     F: Tensor
-    """Shape (m, m), or (C, m, m): Fᵀ F = K⁻¹ − R⁻¹ = L⁻ᵀ(I − S)L⁻¹."""
+    """Shape (m, m), or (C, m, m), upper triangular: Fᵀ F = K⁻¹ − R⁻¹ = L⁻ᵀ(I − S)L⁻¹."""
 
 
 def predictor(kernel: Kernel, Z: Tensor, sites: Natural, jitter: float = JITTER) -> Predictor:
@@ -40,7 +43,13 @@ def predictor(kernel: Kernel, Z: Tensor, sites: Natural, jitter: float = JITTER)
     eye = torch.eye(len(Z), dtype=cov.dtype, device=cov.device)
     eigenvalues, eigenvectors = torch.linalg.eigh(eye - cov)
     root = eigenvalues.clamp_min(0).sqrt().unsqueeze(-1) * eigenvectors.mT
-    return Predictor(times(fitc.L_inverse.mT, q.mean), root @ fitc.L_inverse)
+    return Predictor(times(fitc.L_inverse.mT, q.mean), triangular(root @ fitc.L_inverse))
+
+
+def triangular(F: Tensor) -> Tensor:
+    """The upper triangular matrix with the same Fᵀ F, shape (m, m), or (C, m, m). Cost O(m³)."""
+    R: Tensor = torch.linalg.qr(F, mode="r").R
+    return R
 
 
 def posterior(
@@ -55,6 +64,20 @@ def posterior(
 
 
 def predict(folded: Predictor, Kmb: Tensor, kdiag: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and variance of f at b rows, each of shape (b,), or (C, b). Cost 2m² per row."""
-    variance = kdiag - (folded.F @ Kmb).square_().sum(-2)
+    """Mean and variance of f at b rows, each of shape (b,), or (C, b). Cost 2m² per row or less."""
+    variance = kdiag - squared_norms(folded.F, Kmb)
     return means(folded.beta, Kmb), variance.clamp_min_(0)
+
+
+def squared_norms(F: Tensor, Kmb: Tensor) -> Tensor:
+    """‖F k‖² for a triangular F, shape (m, m) or (C, m, m), and each column k of Kmb.
+
+    Shape (b,), or (C, b). Cost 1.25m² per row, or 2m² for each of many classes, whose F are one
+    large matrix in one product.
+    """
+    if F.ndim == 3:
+        return (F @ Kmb).square_().sum(-2)
+    norms = Kmb.new_zeros(Kmb.shape[1])
+    for begin, end in itertools.pairwise(block * len(F) // BLOCKS for block in range(BLOCKS + 1)):
+        norms += (F[begin:end, begin:] @ Kmb[begin:]).square_().sum(0)
+    return norms

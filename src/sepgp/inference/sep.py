@@ -33,7 +33,7 @@ def prepare(
     if power == 0:
         cavity = q
     elif n < HUGE:
-        cavity = fitc.posterior(site, 1 - power / max(n, 1.0))
+        cavity = fitc.without(q, site, power / max(n, 1.0))
     else:
         cavity = q._replace(mean=q.mean - power * fitc.shrunk(q) / n)
     if n < LARGE * power:

@@ -25,7 +25,9 @@ CACHE = 2**24
 """With many classes a batch is taken in parts of so many bytes: classes × inducing points × rows.
 They stay in the cache between the passes over them, and products of that size are at full speed."""
 
-
+FEW = 2
+"""Rows per inducing point up to which a batch is taken in float64: what float32 saves on rows is
+less than what its coordinates cost on m × m matrices."""
 FACTOR_SHARE = 0.1
 """Of the learning rate, for the factor of a prior mean: it grows slowly where it starts at 0, so
 that the process comes first."""
@@ -98,6 +100,8 @@ class Engine:
         where it was a step before, and the rate is halved.
         """
         learn = rate > 0 and len(state.xi) > 0
+        if len(batch.y) <= FEW * state.sites.b.shape[-1]:
+            batch = batch.double()
         prepared, total, info = self._evaluate(state, self._cut(state, batch), n, learn)
         following = state._replace(iteration=state.iteration + 1)
         if info.ok and learn:

@@ -2,7 +2,7 @@
 
 import copy
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Self
 
 import torch
@@ -24,6 +24,13 @@ class Kernel(nn.Module):
     def diag(self, X: Tensor) -> Tensor:
         """Prior variances k(x, x) of the points X, shape (b, d): shape (b,). Cost O(bd)."""
         raise NotImplementedError
+
+    def at(self, Z: Tensor) -> Callable[[Tensor], Tensor]:
+        """k(Z, ·) for points Z, shape (m, d), where no gradient is wanted: from (b, d) to (m, b).
+
+        What depends on Z alone is done once for all rows.
+        """
+        return functools.partial(self, Z)
 
     def start(self, Z: Tensor) -> None:
         """Set the starting values that depend on the data, here the points Z, shape (m, d)."""
@@ -128,6 +135,10 @@ class Sum(Composite):
     def forward(self, A: Tensor, B: Tensor) -> Tensor:
         K: Tensor = functools.reduce(torch.add, (part(A, B) for part in self.parts))
         return K
+
+    def at(self, Z: Tensor) -> Callable[[Tensor], Tensor]:
+        parts = [part.at(Z) for part in self.parts]  # type: ignore[operator]
+        return lambda X: functools.reduce(torch.add, (part(X) for part in parts))
 
     def diag(self, X: Tensor) -> Tensor:
         diagonals = (part.diag(X) for part in self.parts)  # type: ignore[operator]

@@ -3,6 +3,7 @@
 import copy
 import functools
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -29,6 +30,10 @@ class Mapped(Kernel):
     def forward(self, A: Tensor, B: Tensor) -> Tensor:
         warped = self.warp(A)
         return self.kernel(warped, warped if A is B else self.warp(B))  # type: ignore[no-any-return]
+
+    def at(self, Z: Tensor) -> Callable[[Tensor], Tensor]:
+        covariances = self.kernel.at(self.warp(Z))
+        return lambda X: covariances(self.warp(X))
 
     def diag(self, X: Tensor) -> Tensor:
         return self.kernel.diag(self.warp(X))

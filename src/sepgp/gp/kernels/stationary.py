@@ -30,14 +30,19 @@ def _squared_distances(A: Tensor, B: Tensor, same: bool = False) -> Tensor:
     Of points that are the same ones and far from 0 it would not be positive definite, so their
     differences are taken one by one.
     """
-    norms = (A * A).sum(1, keepdim=True)
-    if same and bool(norms.max() > FAR):
+    left, right = _left(A), _right(B)
+    if same and bool(right[:, -1].max() > FAR):
         return torch.cdist(A, A, compute_mode="donot_use_mm_for_euclid_dist").square_()
-    ones = A.new_ones(1, 1)
-    left = torch.cat([-2 * A, norms, ones.expand(len(A), 1)], 1)
-    right = torch.cat([B, ones.expand(len(B), 1), (B * B).sum(1, keepdim=True)], 1)
     x2 = (left @ right.T).clamp_min_(0)
     return x2.fill_diagonal_(0) if same else x2
+
+
+def _left(A: Tensor) -> Tensor:
+    return torch.cat([-2 * A, (A * A).sum(1, keepdim=True), A.new_ones(len(A), 1)], 1)
+
+
+def _right(B: Tensor) -> Tensor:
+    return torch.cat([B, B.new_ones(len(B), 1), (B * B).sum(1, keepdim=True)], 1)
 
 
 class _StationaryFunction(torch.autograd.Function):
@@ -161,13 +166,23 @@ class Stationary(Scaled):
 
     def forward(self, A: Tensor, B: Tensor) -> Tensor:
         if not torch.is_grad_enabled():
-            scale = math.sqrt(self.stretch) * torch.exp(-0.5 * self.log_lengthscale2)
+            scale = self._scale
             x2 = _squared_distances(A * scale, B * scale, A is B)
             return self.value(x2, self.log_variance)
         K: Tensor = _StationaryFunction.apply(  # type: ignore[no-untyped-call]
             self.profile, self.stretch, A is B, A, B, self.log_lengthscale2, self.log_variance
         )
         return K
+
+    def at(self, Z: Tensor) -> Callable[[Tensor], Tensor]:
+        scale, log_variance = self._scale, self.log_variance
+        left = _left(Z * scale)
+        return lambda X: self.value((left @ _right(X * scale).T).clamp_min_(0), log_variance)
+
+    @property
+    def _scale(self) -> Tensor:
+        """√stretch/ℓ, shape (d,)."""
+        return math.sqrt(self.stretch) * torch.exp(-0.5 * self.log_lengthscale2)
 
     def diag(self, X: Tensor) -> Tensor:
         return self.variance.expand(len(X))
