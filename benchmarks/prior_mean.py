@@ -51,7 +51,7 @@ def compare(name: str, steps: int, most: int) -> None:
     for label, model in {
         "trees": HistGradientBoostingClassifier(random_state=0),
         "process": GPClassifier(**how),
-        "both": GPClassifier(mean="trees", **how),
+        "both": GPClassifier(mean=HistGradientBoostingClassifier(), **how),
     }.items():
         begin = time.process_time()
         loss = losses(model.fit(X, y), X_test, y_test)
