@@ -49,7 +49,7 @@ def predictor(kernel: Kernel, Z: Tensor, sites: Natural, jitter: float = JITTER)
 def triangular(F: Tensor) -> Tensor:
     """The upper triangular matrix with the same Fᵀ F, shape (m, m), or (C, m, m). Cost O(m³)."""
     R: Tensor = torch.linalg.qr(F, mode="r").R
-    return R
+    return R.contiguous()
 
 
 def posterior(
