@@ -54,6 +54,7 @@ class GPClassifier(Fitted):
         than two classes "rbf+matern32"; with more than 100 features the first of them. Before a
         long training with minibatches it is the best of several on held-out rows of a sample:
         smooth or rough, of the features or a learned map of them, or of principal components.
+        With more than two classes it sees features of a skewness above 1 by their logarithms too.
     batch_size : int or None
         Rows per step. None takes all rows up to 2,000, and else minibatches of 2,000.
     learn_kernel, learn_inducing : bool

@@ -6,6 +6,8 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from sepgp.data.logarithms import Logarithms
+
 Floats = NDArray[np.float64]
 
 TAIL = 2.0
@@ -39,18 +41,24 @@ class Scaling(NamedTuple):
     components: Floats | None = None
     """Where there are very many features: the directions that rows are then projected on, shape
     (d, q), orthogonal and of one length. See `sepgp.data.components`."""
+    logarithms: Logarithms | None = None
+    """Where features are skewed: the k logarithms that rows have beside them."""
 
     @property
     def width(self) -> int:
-        """How many numbers a scaled row has: d, or q."""
-        return len(self.mean) if self.components is None else self.components.shape[1]
+        """How many numbers a scaled row has: d, or d + k, or q."""
+        if self.components is not None:
+            return len(self.components.T)
+        return len(self.mean) + (0 if self.logarithms is None else len(self.logarithms.columns))
 
     def apply(self, X: NDArray[np.generic]) -> Floats:
         """Scale rows X, shape (b, d), to shape (b, width). Cost O(bd), or O(bdq)."""
         return self.project(self.standardize(X))
 
     def project(self, z: Floats) -> Floats:
-        """Standardised rows, shape (b, d), on the components: shape (b, width)."""
+        """Standardised rows, shape (b, d), with logarithms or on components: shape (b, width)."""
+        if self.logarithms is not None:
+            return np.concatenate([z, self.logarithms.apply(z)], axis=1)
         return z if self.components is None else z @ self.components
 
     def standardize(self, X: NDArray[np.generic]) -> Floats:
@@ -69,7 +77,7 @@ class Scaling(NamedTuple):
     def lift(self, Z: Floats) -> Floats:
         """The standardised rows, shape (b, d), that are projected on Z, shape (b, width)."""
         if self.components is None:
-            return Z
+            return Z[:, : len(self.mean)]
         lifted: Floats = Z @ (self.components / np.square(self.components).sum(0)).T
         return lifted
 

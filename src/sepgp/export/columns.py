@@ -7,6 +7,7 @@ import numpy as np
 
 from sepgp.data.columns.missing import SIGNS
 from sepgp.data.encoding import Encoder, Number, Text, Time
+from sepgp.data.logarithms import Logarithms
 from sepgp.data.scaling import FARTHEST, LARGEST, Scaling
 from sepgp.data.schema import Schema
 from sepgp.errors import InvalidData
@@ -31,7 +32,16 @@ def scaled(graph: Graph, scaling: Scaling, X: Value) -> Value:
         pulled = graph.apply("Sign", z) * (scaling.tail + beyond + (size - near))
         z = graph.where(size > scaling.tail, pulled, z)
     z = graph.apply("Max", graph.apply("Min", z, FARTHEST), -FARTHEST)
+    if scaling.logarithms is not None:
+        return graph.apply("Concat", z, _logarithms(graph, scaling.logarithms, z), axis=1)
     return z if scaling.components is None else z @ scaling.components
+
+
+def _logarithms(graph: Graph, found: Logarithms, z: Value) -> Value:
+    """`Logarithms.apply` of standardised features, shape (n, d)."""
+    t = (graph.apply("Gather", z, found.columns, axis=1) - found.origin) / found.unit
+    logarithm = graph.apply("Sign", t) * graph.apply("Log", 1.0 + graph.apply("Abs", t))
+    return (logarithm - found.mean) / found.deviation
 
 
 def _encoded(graph: Graph, encoder: Encoder) -> Value:

@@ -15,6 +15,7 @@ from torch import Tensor
 from sepgp import __version__
 from sepgp.data.batches import aligned
 from sepgp.data.encoding import encoding_from_json
+from sepgp.data.logarithms import Logarithms
 from sepgp.data.scaling import LARGEST, Scaling
 from sepgp.data.schema import Schema
 from sepgp.errors import InvalidData
@@ -70,7 +71,7 @@ def save(
         "F": model.predictor.F,
         "mean": torch.from_numpy(model.scaling.mean),
         "scale": torch.from_numpy(model.scaling.scale),
-        **_components(model.scaling),
+        **_derived(model.scaling),
         "far": torch.from_numpy(np.minimum(model.scaling.far, LARGEST)),
         "history": torch.tensor(
             np.column_stack([model.history[name] for name in HISTORY]).astype(np.float64)
@@ -109,10 +110,21 @@ def save(
     tensor_files.write(path, tensors, header)
 
 
-def _components(scaling: Scaling) -> dict[str, Tensor]:
-    if scaling.components is None:
-        return {}
-    return {"components": torch.from_numpy(np.ascontiguousarray(scaling.components))}
+def _derived(scaling: Scaling) -> dict[str, Tensor]:
+    """What the kernel sees of the features, if it is not they alone."""
+    derived = {"components": scaling.components}
+    if scaling.logarithms is not None:
+        derived["logarithms"] = np.stack([part.astype(float) for part in scaling.logarithms])
+    return {
+        name: torch.from_numpy(np.ascontiguousarray(array))
+        for name, array in derived.items()
+        if array is not None
+    }
+
+
+def _logarithms(stored: Tensor) -> Logarithms:
+    columns, *others = stored.numpy().copy()
+    return Logarithms(columns.astype(np.int64), *others)
 
 
 def load(path: str | os.PathLike[str]) -> tuple[Model, dict[str, Any]]:
@@ -174,6 +186,9 @@ def _check_tensors(tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> 
     if "components" in tensors:
         features = len(tensors["components"])
         shapes["components"], d = (features, d), features
+    elif "logarithms" in tensors:
+        k = tensors["logarithms"].shape[-1]
+        shapes["logarithms"], d = (len(Logarithms._fields), k), d - k
     vectors = dict.fromkeys({"mean", "scale", "far"} & {*tensors}, (d,))
     for name, shape in {**shapes, **vectors}.items():
         _require(tensors[name].shape == shape, f"{name} is not of shape {shape}")
@@ -227,6 +242,7 @@ def _model(
             # Files from before it was there have values of any size compressed.
             tensors.get("far", torch.full_like(tensors["mean"], LARGEST)).numpy().copy(),
             tensors["components"].numpy().copy() if "components" in tensors else None,
+            _logarithms(tensors["logarithms"]) if "logarithms" in tensors else None,
         ),
         likelihood=for_classes(len(header["classes"]), float(parameters.get("power", 1.0))),
         kernel=kernel_of(header["kernel"], "kernel", tensors),
@@ -286,7 +302,16 @@ def _check(model: Model) -> None:
     beyond = math.isinf(model.scaling.tail) or bool(np.all(model.scaling.far >= model.scaling.tail))
     _require(beyond, "a scaling has its far values nearer than its tail")
     _check_columns(model.schema, len(model.scaling.mean))
+    if model.scaling.logarithms is not None:
+        _check_logarithms(model.scaling.logarithms, len(model.scaling.mean))
     _require(width(model.kernel) in (None, d), "the kernel has not one length-scale per feature")
+
+
+def _check_logarithms(found: Logarithms, d: int) -> None:
+    there = bool(np.all((found.columns >= 0) & (found.columns < d)))
+    _require(there, "a logarithm is of no feature")
+    scaled = bool(np.all((found.unit != 0) & (found.deviation > 0)))
+    _require(scaled, "a logarithm has no unit")
 
 
 def _check_columns(schema: Schema, d: int) -> None:

@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sepgp.data.batches import Batching, Source, aligned
+from sepgp.data.logarithms import of_skewed
 from sepgp.data.prepared import ArrayData, Data, Surveyed
 from sepgp.data.scaling import Floats, Scaling, identity
 from sepgp.data.schema import Schema
 from sepgp.data.survey import Arrays
 from sepgp.errors import InvalidParameter
 from sepgp.gp.inducing import start_points
-from sepgp.gp.kernels import AUTO, Kernel, PerClass, named
+from sepgp.gp.kernels import AUTO, MANY_FEATURES, Kernel, PerClass, named
 from sepgp.inference.method import State
 from sepgp.likelihoods import Likelihood, for_classes
 from sepgp.means import Mean
@@ -30,7 +31,8 @@ steps, and in long ones, which have steps enough."""
 SHORT, LONG = 10.0, 120.0
 """Seconds of training of two classes up to which it is short, and from which on it is long."""
 MAX_ROWS = 20_000
-"""Rows that inducing points start from; more would cost time and move the points little."""
+"""Rows that inducing points and logarithms are found from; more would cost time and move the points
+little."""
 ROWS_PER_SECOND, VALUES_PER_SECOND = 2_000, 200_000
 """Fewer with a short time budget: so many rows or values for each of its seconds, by whichever is
 fewer, but ten rows for each point."""
@@ -138,7 +140,17 @@ def _kernel(
         factor = None if mean is None or some.score is None else mean.factor
         chosen = best(some, scaling, likelihood, data.n_rows, factor)
         return chosen.kernel, chosen.scaling
-    return named(settings.kernel, scaling.width, len(data.classes)), scaling
+    kernel = named(settings.kernel, *shape[1:])
+    if settings.kernel == AUTO and settings.standardize and sees_logarithms(*shape[1:]):
+        few = some.take(slice(None, None, -(-len(some.weight) // MAX_ROWS)))
+        logarithms = of_skewed(scaling.standardize(few.X), few.weight)
+        scaling = scaling._replace(logarithms=logarithms)
+    return kernel, scaling
+
+
+def sees_logarithms(n_features: int, n_classes: int) -> bool:
+    """Whether the default kernel sees skewed features beside their logarithms."""
+    return n_classes > 2 and n_features <= MANY_FEATURES
 
 
 def _start_points(
