@@ -222,6 +222,7 @@ class Recipe:
         given = Partition(*partition)
         rows, parts, count, digest = rows_of(given), [self._nothing()], 0, 0
         for block in () if rows is None else self.look.training(rows, number).blocks():
+            block = block.learned_from(count, number)
             count, digest = count + len(block), _digest(digest, block)
             parts.append(self._ready(self.survey.arrays(block, given.name)))
         if count != self.survey.counts[number]:

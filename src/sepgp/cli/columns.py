@@ -76,6 +76,8 @@ def _remark(encoder: Any) -> str:
         if n == LEVELS:
             values = f"the {n} most frequent values have"
         found.append(f"{values} a feature")
+        if encoder.means is not None:
+            found.append("all count by the labels of their rows")
     remarks = {
         "folded": "case and spaces do not count",
         "comma": "with decimal commas",

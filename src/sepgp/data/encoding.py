@@ -1,8 +1,8 @@
 """From the columns of a table to the features of a matrix."""
 
 import math
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +16,7 @@ from sepgp.data.columns import numbers as number_texts
 from sepgp.data.columns.missing import absent
 from sepgp.data.columns.texts import LEVELS
 from sepgp.data.columns.verdict import left_out
+from sepgp.data.label_means import LabelMeans, means_from_json
 from sepgp.data.scaling import Floats
 from sepgp.errors import InvalidData, brief
 
@@ -111,7 +112,7 @@ class Text:
     """A column of text or categories: one feature per level, one for every other text.
 
     A missing value has a feature of its own if there were any in the rows that the encoding was
-    made from; otherwise it counts as another text.
+    made from; otherwise it counts as another text. Label means are further features.
     """
 
     name: str
@@ -121,12 +122,16 @@ class Text:
     """Whether numbers are read as text."""
     folded: bool = False
     """Whether texts that differ in case or spaces only are one; then levels are in lower case."""
+    means: LabelMeans | None = None
+    """What the labels of every level's rows were, where there are more than these levels."""
 
     @property
     def features(self) -> tuple[str, ...]:
         """Names of the features."""
         levels = (f"{self.name} = {level!r}" for level in self.levels)
-        return (*levels, f"{self.name} = another", *_indicator(self))
+        labels = () if self.means is None else self.means.labels
+        means = (f"{self.name} by its share of {label!r}" for label in labels)
+        return (*levels, f"{self.name} = another", *_indicator(self), *means)
 
     def values(self, column: pa.ChunkedArray) -> pa.ChunkedArray:
         """The texts of a column."""
@@ -136,8 +141,11 @@ class Text:
             texts = pc.utf8_trim_whitespace(spaces)
         return texts
 
-    def encode(self, column: pa.ChunkedArray) -> Floats:
-        """Features of a column of length b, shape (b, k). Cost O(bk)."""
+    def encode(self, column: pa.ChunkedArray, fold: NDArray[np.int8] | None = None) -> Floats:
+        """Features of a column of length b, shape (b, k). Cost O(bk).
+
+        `fold`, shape (b,), is for rows that label means by fold were learned from.
+        """
         values = self.values(column).combine_chunks()
         known = pc.index_in(values, value_set=pa.array(self.levels, pa.large_string()))
         where = pc.fill_null(known, len(self.levels)).to_numpy().astype(np.intp)
@@ -146,6 +154,10 @@ class Text:
             where[nothing & (where == len(self.levels))] = len(self.levels) + 1
         features = np.zeros((len(values), len(self.features)))
         features[np.arange(len(values)), where] = 1.0
+        if self.means is not None:
+            features[:, -len(self.means.labels) :] = self.means.of(
+                text(column).combine_chunks(), fold
+            )
         return features
 
 
@@ -182,6 +194,11 @@ class Encoding(NamedTuple):
         """Whether every column is a feature as it is, so that an array can stand for a table."""
         return all(isinstance(e, Number) and not e.missing for e in self.encoders)
 
+    @property
+    def by_label(self) -> tuple[str, ...]:
+        """The columns that have label means."""
+        return tuple(e.name for e in self.encoders if getattr(e, "means", None) is not None)
+
     def check(self, schema: pa.Schema) -> None:
         """Refuse a table of this schema if it lacks a column or has another kind of values."""
         for encoder, (name, known) in zip(self.encoders, self.kinds, strict=True):
@@ -195,11 +212,23 @@ class Encoding(NamedTuple):
             if found not in may_be:
                 raise other_kind(name, f"{_WORDS[found]} ({dtype})", known)
 
-    def encode(self, table: pa.Table) -> Floats:
-        """Features of a table of b rows, shape (b, d). Cost O(bd)."""
+    def encode(self, table: pa.Table, fold: NDArray[np.int8] | None = None) -> Floats:
+        """Features of a table of b rows, shape (b, d): see `Text.encode`. Cost O(bd)."""
         self.check(table.schema)
-        parts = [encoder.encode(table[encoder.name]) for encoder in self.encoders]
+        columns = ((encoder, table[encoder.name]) for encoder in self.encoders)
+        parts = [e.encode(c, fold) if isinstance(e, Text) else e.encode(c) for e, c in columns]
         return np.concatenate(parts, axis=1)
+
+    def with_means(self, means: Mapping[str, LabelMeans]) -> "Encoding":
+        """The same with these label means of some text columns, by name."""
+
+        def learned(encoder: Encoder) -> Encoder:
+            found = means.get(encoder.name)
+            if found is None or not isinstance(encoder, Text):
+                return encoder
+            return replace(encoder, means=found)
+
+        return self._replace(encoders=tuple(map(learned, self.encoders)))
 
     def values(self, table: pa.Table) -> pa.Table:
         """The columns as they are read: numbers, times in microseconds, and text."""
@@ -207,17 +236,39 @@ class Encoding(NamedTuple):
         return pa.table({e.name: e.values(table[e.name]) for e in self.encoders})
 
     def to_json(self) -> list[dict[str, Any]]:
-        """The encoding in terms of JSON."""
+        """The encoding in terms of JSON, all but its `arrays`."""
         pairs = zip(self.kinds, self.encoders, strict=True)
-        read = [{"kind": kind_, **asdict(encoder)} for (_, kind_), encoder in pairs]
+        read = [{"kind": kind_, **vars(encoder)} for (_, kind_), encoder in pairs]
+        for entry in read:
+            means = entry.pop("means", None)
+            if means is not None:
+                entry["means"] = means.to_json()
         return read + [{"kind": "drop", "name": name, "why": why} for name, why in self.left_out]
 
+    @property
+    def arrays(self) -> dict[str, Floats]:
+        """The label means, by the number of the column."""
+        found = ((i, getattr(encoder, "means", None)) for i, encoder in enumerate(self.encoders))
+        return {
+            f"{i}.{name}": array
+            for i, means in found
+            if means is not None
+            for name, array in means.arrays.items()
+        }
 
-def encoding_from_json(stored: Iterable[dict[str, Any]]) -> Encoding:
-    """The encoding that `Encoding.to_json` gave; an error if it cannot have."""
-    entries = list(stored)
+
+def encoding_from_json(
+    stored: Iterable[dict[str, Any]], arrays: Mapping[str, Floats] | None = None
+) -> Encoding:
+    """The encoding that `Encoding.to_json` and `arrays` gave; an error if it cannot have been."""
+    entries = [dict(entry) for entry in stored]
     left_out = tuple((str(e["name"]), str(e["why"])) for e in entries if e["kind"] == "drop")
-    encoding = Encoding(tuple(_encoder(e) for e in entries if e["kind"] != "drop"), left_out)
+    entries = [e for e in entries if e["kind"] != "drop"]
+    for i, entry in enumerate(entries):
+        if "means" in entry:
+            parts = ((arrays or {})[f"{i}.{name}"] for name in ("keys", "values"))
+            entry["means"] = means_from_json(entry["means"], *parts)
+    encoding = Encoding(tuple(map(_encoder, entries)), left_out)
     if len(set(encoding.columns)) < len(encoding.columns):
         raise ValueError("a column has two encoders")
     return encoding
@@ -227,7 +278,7 @@ def _encoder(entry: dict[str, Any]) -> Encoder:
     values = {k: tuple(v) if isinstance(v, list) else v for k, v in entry.items()}
     encoder: Encoder = _KINDS[str(values.pop("kind"))](**values)
     texts = {"name", "unit"} & vars(encoder).keys()
-    others = [v for k, v in vars(encoder).items() if k not in ("fill", "levels", *texts)]
+    others = [v for k, v in vars(encoder).items() if k not in ("fill", "levels", "means", *texts)]
     right = all(isinstance(getattr(encoder, name), str) for name in texts) and {
         type(v) for v in others
     } <= {bool, type(None)}

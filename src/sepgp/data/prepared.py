@@ -119,6 +119,7 @@ class StreamData(Surveyed):
         begin, parts = 0, []
         for block in self.rows.blocks():
             numbers = np.arange(begin, begin + len(block))
+            block = block.learned_from(begin)
             begin += len(block)
             where = np.flatnonzero(chosen(numbers))
             X, y, weight = self.survey.arrays(block.take(where), self.name)
@@ -204,9 +205,10 @@ def _row_of(rows: Rows, note: Note) -> int | None:
 
 
 def _in_memory(rows: Rows, found: Survey) -> ArrayData:
-    parts = []
+    begin, parts = 0, []
     for block in rows.blocks():
-        arrays = found.arrays(block, rows.name)
+        arrays = found.arrays(block.learned_from(begin), rows.name)
+        begin += len(block)
         kept = arrays[2] > 0
         parts.append(tuple(array[kept] for array in arrays))
     if sum(len(y) for _, y, _ in parts) != found.n_kept:

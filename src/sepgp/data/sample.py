@@ -61,8 +61,10 @@ class Sample:
         kept = np.sort(np.argsort(keys)[: self._size])
         labels = [block.y for block in self._blocks if block.y is not None]
         weight = np.concatenate([block.weight for block in self._blocks])
+        folds = [block.fold for block in self._blocks if block.fold is not None]
+        fold = np.concatenate(folds) if folds else None
         X = joined([block.X for block in self._blocks])
-        self._blocks = [Block(X, np.concatenate(labels), weight).take(kept)]
+        self._blocks = [Block(X, np.concatenate(labels), weight, fold).take(kept)]
         self._keys = [keys[kept]]
         if len(kept) == self._size:
             self._limit = keys[kept].max()

@@ -164,8 +164,9 @@ class StreamSource:
         for piece, begin, end in ranges:
             position = begin
             for block in self._rows.read(piece, begin, CHUNK):
-                block = block.cut(0, end - position)
-                numbers = self._offsets[piece] + np.arange(position, position + len(block))
+                first = self._offsets[piece] + position
+                block = block.cut(0, end - position).learned_from(first)
+                numbers = first + np.arange(len(block))
                 position += len(block)
                 yield len(block), self._prepared(block, numbers)
                 if position == end:

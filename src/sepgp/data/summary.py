@@ -1,6 +1,6 @@
 """What one pass over rows learns about them: sums that can be merged in any order."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -84,8 +84,13 @@ class Summary:
         parts = tuple(part * factor for part in self.parts)
         return type(self)(self.count, self.total * factor, parts, self.columns, self.as_text)
 
-    def encoding(self, choices: Choices = AS_FOUND) -> tuple[Encoding | None, list[Note]]:
-        """The encoding that these sums lead to, None for an array, and what to say about it."""
+    def encoding(
+        self, choices: Choices = AS_FOUND, by_label: bool = False
+    ) -> tuple[Encoding | None, list[Note]]:
+        """The encoding that these sums lead to, None for an array, and what to say about it.
+
+        `by_label` is whether texts will have label means, which these sums do not know.
+        """
         if self.columns is None:
             return None, []
         encoders, dropped, notes = [], [], []
@@ -105,7 +110,7 @@ class Summary:
                 dropped.append((name, "names or numbers of rows"))
                 continue
             if isinstance(part, Texts):
-                found = verdict(name, part, choices, commas)
+                found = verdict(name, part, choices, commas, by_label)
                 notes += [] if found.note is None else [found.note]
             if found.kind == "drop":
                 dropped.append((name, "another text in nearly every row"))
@@ -119,13 +124,41 @@ class Summary:
             )
         return Encoding(tuple(encoders), tuple(dropped)), notes
 
-    def scaling(self, encoding: Encoding | None) -> Scaling:
-        """The standardisation of the features; the encoding has columns of these."""
+    def more_levels(self, encoding: Encoding | None) -> list[str]:
+        """The text columns that have more levels than are told apart."""
+        if encoding is None or self.columns is None:
+            return []
+        parts = {name: part for (name, _), part in zip(self.columns, self.parts, strict=True)}
+        texts = ((e, parts[e.name]) for e in encoding.encoders if isinstance(e, Text))
+        return [
+            encoder.name
+            for encoder, part in texts
+            if isinstance(part, Texts)
+            and len((part.folded() if encoder.folded else part).levels) > len(encoder.levels)
+        ]
+
+    def missing(self, name: str) -> float:
+        """The weight of the rows without a text in a column."""
+        where = [column for column, _ in self.columns or ()].index(name)
+        return float(np.sum(self.parts[where].missing))
+
+    def scaling(
+        self, encoding: Encoding | None, means: Mapping[str, Floats] | None = None
+    ) -> Scaling:
+        """The standardisation of the features; the encoding has columns of these.
+
+        `means` are the `Moments.facets` of label means, by column.
+        """
         if encoding is None or self.columns is None:
             return standardized(self.parts[0].facets)  # type: ignore[union-attr]
         parts = dict(zip((name for name, _ in self.columns), self.parts, strict=True))
         kinds = zip(encoding.encoders, encoding.kinds, strict=True)
-        columns = [_scaled(e, _as_kind(parts[e.name], which)) for e, (_, which) in kinds]
+        columns = []
+        for encoder, (name, which) in kinds:
+            columns.append(_scaled(encoder, _as_kind(parts[name], which)))
+            if isinstance(encoder, Text) and encoder.means is not None:
+                nothing = np.zeros((3, len(encoder.means.labels)))
+                columns.append(nothing if means is None else means.get(name, nothing))
         return standardized(np.concatenate(columns, axis=1))
 
 

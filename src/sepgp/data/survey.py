@@ -3,6 +3,7 @@
 import functools
 import hashlib
 import json
+import math
 import operator
 from collections.abc import Collection
 from dataclasses import replace
@@ -13,15 +14,19 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sepgp.data import checks
-from sepgp.data.columns.texts import AS_FOUND, Choices
-from sepgp.data.columns.verdict import Note
+from sepgp.data.columns.texts import AS_FOUND, Choices, Texts
+from sepgp.data.columns.verdict import Note, may_be_levels
 from sepgp.data.encoding import Encoding
+from sepgp.data.label_means import Learned, label_means, prior_strength
+from sepgp.data.level_counts import LevelCounts
 from sepgp.data.rows.base import Block, Rows
 from sepgp.data.sample import Sample
 from sepgp.data.scaling import Floats, Scaling
 from sepgp.data.summary import Summary
 from sepgp.errors import InvalidData, InvalidParameter
 
+MOST_LABELS = 32
+"""With more classes levels have no label means: there is one for each class but the first."""
 Arrays = tuple[NDArray[Any], NDArray[np.int64], Floats]
 """Features of shape (k, d), class numbers and weights, each of shape (k,)."""
 
@@ -35,6 +40,8 @@ class Survey(NamedTuple):
     """A factor on the weight of each class, shape (C,)."""
     encoding: Encoding | None
     """None if the rows come as arrays."""
+    training: Encoding | None
+    """The same for the rows that it was learned from, whose folds are known."""
     scaling: Scaling
     """The standardisation of the features."""
     counts: NDArray[np.int_]
@@ -60,7 +67,8 @@ class Survey(NamedTuple):
 
     def arrays(self, block: Block, name: str) -> Arrays:
         """The rows of a block, not scaled, with the weights of their classes in theirs."""
-        X = block.X if self.encoding is None else self.encoding.encode(block.X)
+        encoding = self.encoding if block.fold is None else self.training
+        X = block.X if encoding is None else encoding.encode(block.X, block.fold)
         codes = self.codes(block.y, name)
         return X, codes, block.weight * self.class_weight[codes]
 
@@ -105,6 +113,15 @@ class _Classes:
             before = self.summaries.get(label)
             self.summaries[label] = part if before is None else before + part
 
+    def levelled(self) -> list[str]:
+        """Text columns whose texts may be levels, as most that were met are no quantities."""
+        parts: dict[str, list[Texts]] = {}
+        for summary in self.summaries.values():
+            for (name, _), part in zip(summary.columns or (), summary.parts, strict=False):
+                if isinstance(part, Texts):
+                    parts.setdefault(name, []).append(part)
+        return [name for name, found in parts.items() if may_be_levels(found)]
+
     def labels(self) -> NDArray[Any]:
         """All labels, sorted, shape (C,)."""
         if self._labels is None:
@@ -134,7 +151,8 @@ class Findings:
     ) -> None:
         self._encoding, self._choices = encoding, choices
         self._by_class = _Classes(name, read_as_text(choices, encoding))
-        self._sample = Sample(seed, stream=stream)
+        self._levels = LevelCounts()
+        self._sample, self._stream = Sample(seed, stream=stream), stream
         self._counts: dict[int, int] = {}
 
     def add(self, piece: int, block: Block) -> None:
@@ -144,14 +162,27 @@ class Findings:
         if self._encoding is not None and isinstance(block.X, pa.Table):
             self._encoding.check(block.X.schema)
             block = replace(block, X=block.X.select(self._encoding.columns))
+        block = block.learned_from(sum(self._counts.values()), self._stream)
         self._counts[piece] = self._counts.get(piece, 0) + len(block)
         self._by_class.add(block)
+        if isinstance(block.X, pa.Table):
+            self._levels.add(block, self._levelled & {*block.X.column_names})
         self._sample.add(block)
+
+    @property
+    def _levelled(self) -> set[str]:
+        """Columns whose levels are counted."""
+        if self._encoding is not None:
+            return {*self._encoding.by_label}
+        chosen = self._choices.read
+        by_choice = {name for name, kind in chosen.items() if kind == "text"}
+        return by_choice | ({*self._by_class.levelled()} - chosen.keys())
 
     def merge(self, other: "Findings") -> None:
         """Add what was seen of other pieces."""
         self._counts |= other._counts
         self._by_class.merge(other._by_class)
+        self._levels.merge(other._levels)
         self._sample.merge(other._sample)
 
     def survey(self, n_pieces: int, class_weight: dict[Any, float] | str | None = None) -> Survey:
@@ -162,13 +193,20 @@ class Findings:
         factors = _class_weights(class_weight, labels, self._by_class.counts)
         total = functools.reduce(operator.add, map(operator.mul, summaries, factors))
         if encoding is None:
-            encoding, notes = total.encoding(self._choices)
+            encoding, notes = total.encoding(self._choices, len(labels) <= MOST_LABELS)
+        learned = self._learned(encoding, total, labels, factors)
+        training = encoding
+        if encoding is not None and learned:
+            training = encoding.with_means({name: m.by_fold for name, m in learned.items()})
+            if self._encoding is None:
+                encoding = encoding.with_means({name: m.of_all for name, m in learned.items()})
         counts = np.array([self._counts.get(piece, 0) for piece in range(n_pieces)], dtype=int)
         return Survey(
             labels,
             factors,
             encoding,
-            total.scaling(encoding),
+            training,
+            total.scaling(encoding, {name: m.facets for name, m in learned.items()}),
             counts,
             total.count,
             float(total.total),
@@ -176,6 +214,29 @@ class Findings:
             notes,
             _digest(counts, labels, summaries, encoding),
         )
+
+    def _learned(
+        self, encoding: Encoding | None, total: Summary, labels: NDArray[Any], factors: Floats
+    ) -> dict[str, Learned]:
+        """Label means of the columns that have more levels than are told apart.
+
+        Where the encoding is given, its label means are of rows that may be these: then all rows
+        of training have those of other folds of theirs.
+        """
+        found = {}
+        more = total.more_levels(encoding) if self._encoding is None else self._levelled
+        for name in more if len(labels) <= MOST_LABELS else ():
+            levels = self._levels.by_class(name, labels)
+            if levels is None:
+                continue
+            keys, weight, bits = levels
+            # Rows of a weight of 1 on average, of which the strength of the prior is a number.
+            weight = weight * factors * (total.count / total.total)
+            strength = prior_strength(weight.sum(1))
+            if math.isfinite(strength) or self._encoding is not None:
+                missing = total.missing(name) * total.count / total.total
+                found[name] = label_means((keys, weight, bits), labels, missing, strength)
+        return found
 
 
 def survey(

@@ -6,6 +6,7 @@ import math
 import numpy as np
 
 from sepgp.data.columns.missing import SIGNS
+from sepgp.data.columns.texts import LEVELS
 from sepgp.data.encoding import Encoder, Number, Text, Time
 from sepgp.data.logarithms import Logarithms
 from sepgp.data.scaling import FARTHEST, LARGEST, Scaling
@@ -55,6 +56,12 @@ def _encoded(graph: Graph, encoder: Encoder) -> Value:
         raise InvalidData(
             f"Column {encoder.name!r} has texts that differ in case or spaces only and were taken "
             "for one, which ONNX cannot do; write them alike before training."
+        )
+    if isinstance(encoder, Text) and encoder.means is not None:
+        raise InvalidData(
+            f"Column {encoder.name!r} has more than {LEVELS} texts, which count by the labels of "
+            "their rows and are found by a hash, which ONNX cannot do; turn them into fewer before "
+            "training, or leave it out."
         )
     if isinstance(encoder, Text):
         return _levels(graph, encoder)

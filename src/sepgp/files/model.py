@@ -32,6 +32,8 @@ from sepgp.model import Model
 
 CLASSIFIERS, GIVEN = "classifiers", "given"
 """The classifiers of a prior mean: the name of their bytes, and of the one that the user gave."""
+LEVELS = "levels."
+"""How the names of label means begin."""
 LARGEST_COUNT = 2**32
 """Of steps and the like."""
 HISTORY = {
@@ -58,10 +60,11 @@ def save(
 
     The file is replaced at once or not at all. It holds what predictions and `partial_fit` need,
     the history of the training, and no rows: of the data it has means and deviations, frequent
-    texts, and the inducing points. These are rows only if they were taken from rows
-    (`inducing="random"` or an array of them) and not learned. Size: about three m × m matrices for
-    each latent function. The classifiers of a prior mean are kept by skops if it trusts them; of
-    the rows they hold what they were fitted to keep, such as thresholds of trees.
+    texts, hashes of others with the shares of the classes in their rows, and the inducing points.
+    These are rows only if they were taken from rows (`inducing="random"` or an array of them) and
+    not learned. Size: about three m × m matrices for each latent function. The
+    classifiers of a prior mean are kept by skops if it trusts them; of the rows they hold what they
+    were fitted to keep, such as thresholds of trees.
     """
     tensors: dict[str, Tensor] = {
         "Z": model.Z,
@@ -80,6 +83,9 @@ def save(
     stored, more = _stored_parameters(parameters)
     moments, counts = tensor_files.flat("moments", model.moments)
     tensors |= moments | more | parameters_of("kernel", model.kernel)
+    if model.schema.encoding is not None:
+        arrays = model.schema.encoding.arrays
+        tensors |= {f"{LEVELS}{name}": torch.from_numpy(a) for name, a in arrays.items()}
     if model.mean is not None or stored["mean"] == GIVEN:
         kept = {
             "fitted": [] if model.mean is None else list(model.mean.classifiers),
@@ -227,7 +233,8 @@ def _model(
     fitted: Sequence[Any],
 ) -> Model:
     stored, tail, evidence = (header[name] for name in ("encoding", "tail", "log_evidence"))
-    encoding = None if stored is None else encoding_from_json(stored)
+    levels = {k.removeprefix(LEVELS): v.numpy() for k, v in tensors.items() if k.startswith(LEVELS)}
+    encoding = None if stored is None else encoding_from_json(stored, levels)
     dtype = header.get("dtype", parameters["dtype"])
     _require(dtype in ("float64", "float32"), f"dtype={dtype!r} is unknown")
     return Model(

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from sepgp.data.columns import dates, numbers
 from sepgp.data.columns.amounts import Amounts
+from sepgp.data.columns.levels import fold
 from sepgp.data.columns.missing import absent
 from sepgp.data.columns.reading import Reading
 from sepgp.data.scaling import Floats
@@ -162,11 +163,6 @@ class Texts:
         if len(self.sketch) < SKETCH:
             return max(len(self.levels), len(self.sketch))
         return (SKETCH - 1) * 2.0**32 / float(self.sketch[-1])
-
-
-def fold(text: str) -> str:
-    """A text without what typing errors change: case, and spaces at the ends or in a row."""
-    return " ".join(text.lower().split())
 
 
 def _different(

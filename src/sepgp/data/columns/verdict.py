@@ -5,9 +5,10 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from sepgp.data.columns.amounts import UNITS, Amounts
+from sepgp.data.columns.levels import fold
 from sepgp.data.columns.numbers import SECONDS, TRUTH, factor
 from sepgp.data.columns.reading import Reading
-from sepgp.data.columns.texts import AS_FOUND, LEVELS, Choices, Texts, fold
+from sepgp.data.columns.texts import AS_FOUND, LEVELS, Choices, Texts
 from sepgp.errors import InvalidData, brief
 
 MOST = 0.9
@@ -51,12 +52,16 @@ class Verdict(NamedTuple):
 
 
 def verdict(
-    name: str, texts: Texts, choices: Choices = AS_FOUND, convention: bool | None = None
+    name: str,
+    texts: Texts,
+    choices: Choices = AS_FOUND,
+    convention: bool | None = None,
+    by_label: bool = False,
 ) -> Verdict:
     """What the texts of a column are, unless the user has chosen it.
 
     `convention` is whether other columns of the table have decimal commas; None if they do not
-    tell.
+    tell. `by_label` is whether levels that are not told apart count by the labels of their rows.
     """
     wish, n = choices.read.get(name), texts.n_rows
     comma, note = _comma(name, texts, convention)
@@ -84,7 +89,21 @@ def verdict(
     if n >= ENOUGH and texts.n_levels >= DIFFERENT * n:
         return Verdict("drop", note=_identifier(name, texts))
     alike = _alike(name, texts)
-    return Verdict("text", alike is not None, alike or _several(name, texts) or _other(name, texts))
+    note = alike or _several(name, texts) or _other(name, texts, by_label)
+    return Verdict("text", alike is not None, note)
+
+
+def may_be_levels(columns: Iterable[Texts]) -> bool:
+    """Whether texts of a column, in several parts, may be levels: most are no numbers or dates."""
+    parts = list(columns)
+    n = sum(texts.n_rows for texts in parts)
+    quantities = [0]
+    for way in (0, 1):
+        plain = (texts.numbers[way].by_unit.get("") for texts in parts)
+        quantities.append(sum(reading.count for reading in plain if reading is not None))
+        quantities.append(sum(texts.times[way].count for texts in parts))
+    codes = sum(texts.shapes["codes"] for texts in parts)
+    return codes >= CODES * n or max(quantities) < MOST * n
 
 
 def decimal_commas(columns: Iterable[Texts]) -> bool | None:
@@ -214,7 +233,7 @@ def _several(name: str, texts: Texts) -> Note | None:
     return None
 
 
-def _other(name: str, texts: Texts) -> Note | None:
+def _other(name: str, texts: Texts, by_label: bool) -> Note | None:
     """What to say of a column many of whose texts are too rare to be told apart.
 
     With digits in most of them, they may be numbers that cannot be read.
@@ -228,6 +247,8 @@ def _other(name: str, texts: Texts) -> Note | None:
     )
     example = min(texts.levels, key=lambda level: (level.isdecimal(), texts.levels[level]))
     remedy = f"; {PLAINLY}, turn texts into fewer groups, or "
+    if by_label:
+        remedy = f", and count by the labels that rows with the same text have; {PLAINLY}, or "
     return Note(name, example, about, remedy + left_out(name))
 
 

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sepgp.data import checks
 from sepgp.data.columns.numbers import parsed
 from sepgp.data.encoding import decoded
+from sepgp.data.folds import fold_of
 from sepgp.data.scaling import Floats
 from sepgp.errors import InvalidData, InvalidParameter, nearest
 
@@ -30,6 +31,8 @@ class Block:
     """Labels, shape (b,); None where there are none."""
     weight: Floats
     """Shape (b,)."""
+    fold: NDArray[np.int8] | None = None
+    """Shape (b,), of rows that features learn from the labels of; None of others."""
 
     def __len__(self) -> int:
         return len(self.weight)
@@ -50,12 +53,17 @@ class Block:
     def cut(self, begin: int, end: int) -> "Block":
         """The rows from `begin` up to `end`."""
         part = slice(begin, end)
-        return Block(self.X[part], None if self.y is None else self.y[part], self.weight[part])
+        y, fold = (None if a is None else a[part] for a in (self.y, self.fold))
+        return Block(self.X[part], y, self.weight[part], fold)
 
     def take(self, where: NDArray[np.int_]) -> "Block":
         """The rows of these numbers."""
-        y = None if self.y is None else self.y[where]
-        return Block(taken(self.X, where), y, self.weight[where])
+        y, fold = (None if a is None else a[where] for a in (self.y, self.fold))
+        return Block(taken(self.X, where), y, self.weight[where], fold)
+
+    def learned_from(self, begin: int, stream: int = 0) -> "Block":
+        """The same rows in their folds; `begin` is the number of the first of them in a stream."""
+        return replace(self, fold=fold_of(begin + np.arange(len(self)), stream))
 
 
 def taken(X: Any, where: NDArray[np.int_]) -> Any:
