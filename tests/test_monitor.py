@@ -209,9 +209,9 @@ def test_the_sites_are_measured_under_the_kernel_they_were_refined_under(measure
     states = []
     real = Engine.step
 
-    def step(engine, state, *rest):
+    def step(engine, state, *rest, **others):
         states.append(state.xi)
-        return real(engine, state, *rest)
+        return real(engine, state, *rest, **others)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Engine, "step", step)

@@ -155,6 +155,8 @@ class Info(NamedTuple):
     """Rows whose cavity was improper, so that their site stayed as it was (EP alone)."""
     ok: bool
     """False when log Z_q, a site or the gradient is not finite: the sums are then of no use."""
+    fell: bool = False
+    """Whether log Z_q has fallen, so that the move of ξ that led here was taken back."""
 
 
 def report(prepared: Prepared, total: Sums, pull: Callable[[Tensor], Tensor]) -> Info:

@@ -157,7 +157,9 @@ def fit_data(
     if held_out is not None:
         measured = start.source(settings, held_out, seed, CHUNK)
         monitor = Monitor(engine.hyper, start.likelihood, measured)
-    schedule = Schedule.of(settings, source.batches_per_epoch)
+    # With many classes ξ does not move along the gradient of log Z_q itself.
+    exact = not (minibatch or start.likelihood.latents)
+    schedule = Schedule.of(settings, source.batches_per_epoch, exact)
     return run_training(
         settings, start, engine, schedule, state, source, seed, run, checkpoint, monitor, since
     )

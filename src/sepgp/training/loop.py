@@ -59,8 +59,16 @@ def train(
             last = stop or finished
             rate, share = schedule.rates(number, done, planned, minibatches=per_epoch > 1)
             rate, xi = 0.0 if last else rate, state.xi
+            least = schedule.least_evidence(history)
             with threads.timed():
-                state, info = engine.step(state, batch, source.total_weight, rate, share)
+                state, info = engine.step(
+                    state, batch, source.total_weight, rate, share, least=least
+                )
+            if info.fell:  # back to the ξ, and the log Z_q, of the step before
+                xi = state.xi
+                info = info._replace(
+                    log_evidence=info.log_evidence.new_tensor(history[-1].log_evidence)
+                )
             nll, rate = math.nan, rate * state.rate
             if monitor is not None and info.ok and (last or _due(monitor, state, schedule)):
                 before = clock()

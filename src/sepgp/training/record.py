@@ -14,7 +14,8 @@ class Record(NamedTuple):
     seconds: float
     epoch: float
     log_evidence: float
-    """Estimate of log Z_q from the batch of this step."""
+    """Estimate of log Z_q from the batch of this step; that of the step before, if its move of the
+    hyper-parameters was taken back."""
     learning_rate: float
     jitter: float
     """Relative jitter that the Cholesky factor of Kmm needed."""

@@ -21,6 +21,10 @@ WANDER = 1.0
 """How far inducing points may go astray in a training, in standard deviations of the features."""
 FASTEST = 0.1
 """The highest learning rate of inducing points in minibatches."""
+RISING_SHARE = 0.1
+"""Of the learning rate, for inducing points where log Z_q is to rise."""
+FREE_STEPS = 30
+"""First steps in which log Z_q may fall: sites are being filled, and fast steps find the way."""
 STEPS, MINIBATCH_STEPS = 250, 1000
 """Without a number of steps or a time budget: when every step sees all rows, and otherwise."""
 
@@ -38,10 +42,17 @@ class Schedule:
     tol: float | None
     early_stopping: bool
     """Whether held-out rows may bring the end nearer."""
+    rising: bool = False
+    """Whether log Z_q is to rise from step to step after the first `FREE_STEPS`: moves that let it
+    fall are taken back, and inducing points, which SEP's tied site lags behind, are slower."""
 
     @classmethod
-    def of(cls, settings: Settings, batches_per_epoch: int) -> Self:
-        """The schedule that the settings ask for."""
+    def of(cls, settings: Settings, batches_per_epoch: int, exact: bool = False) -> Self:
+        """The schedule that the settings ask for.
+
+        `exact` says that every step knows log Z_q of all rows, and moves along its gradient. EP's
+        rises without help then, and ADF's counts rows again in every step.
+        """
         max_iter, rate = settings.max_iter, settings.learning_rate
         if max_iter is None and settings.time_budget is None:
             max_iter = STEPS if batches_per_epoch == 1 else MINIBATCH_STEPS
@@ -49,7 +60,13 @@ class Schedule:
             rate = OPTIMIZERS[settings.optimizer].rate
         decay = settings.optimizer == "adam"
         return cls(
-            max_iter, settings.time_budget, rate, decay, settings.tol, settings.early_stopping
+            max_iter,
+            settings.time_budget,
+            rate,
+            decay,
+            settings.tol,
+            settings.early_stopping,
+            rising=exact and decay and settings.method == "sep",
         )
 
     def done(self, number: int, seconds: float, per_step: float = 0.0) -> float:
@@ -76,9 +93,17 @@ class Schedule:
         if not self.decay or not self.rate:
             return self.rate, 1.0
         rate, share = self.rate * 0.5 * (1 + math.cos(math.pi * min(done, 1.0))), 1.0
+        if self.rising and number > FREE_STEPS:
+            share = RISING_SHARE
         if minibatches:
             share = inducing_rate(self.rate, number / planned if planned else 1.0) / self.rate
         return rate, share
+
+    def least_evidence(self, history: Sequence[Record]) -> float | None:
+        """The log Z_q below which the last move of ξ is taken back; None where any will do."""
+        if not self.rising or len(history) <= FREE_STEPS:
+            return None
+        return history[-1].log_evidence
 
     def converged(self, history: Sequence[Record], batches_per_epoch: int, n: float) -> bool:
         """Whether log Z_q per row grew by less than `tol` between the last two windows.

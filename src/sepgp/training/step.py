@@ -28,6 +28,8 @@ They stay in the cache between the passes over them, and products of that size a
 FEW = 2
 """Rows per inducing point up to which a batch is taken in float64: what float32 saves on rows is
 less than what its coordinates cost on m × m matrices."""
+RECOVERY = 1.1
+"""The factor by which a learning rate grows, step by step, after moves that were taken back."""
 FACTOR_SHARE = 0.1
 """Of the learning rate, for the factor of a prior mean: it grows slowly where it starts at 0, so
 that the process comes first."""
@@ -44,7 +46,7 @@ class TrainingState(NamedTuple):
     sites: State
     optimizer: Any
     rate: float
-    """Factor on the learning rate; halved whenever a step is thrown away."""
+    """Factor on the learning rate; halved whenever a step is thrown away or taken back."""
     best: Best | None = None
     """The best model measured so far; None if none was."""
 
@@ -91,20 +93,27 @@ class Engine:
         rate: float,
         share: float = 1.0,
         n_own: float | None = None,
+        least: float | None = None,
     ) -> tuple[TrainingState, Info]:
         """One site refinement and, unless `rate` is 0, one move of the hyper-parameters.
 
         n is the weight of all rows, and `n_own` of those that batches are taken from, if these are
         a part of all. Inducing points get a `share` of the learning rate. A step that meets
         anything not finite is thrown away: `info.ok` is then False, the sites stay, ξ goes back to
-        where it was a step before, and the rate is halved.
+        where it was a step before, and the rate is halved. So it is where ξ has moved and log Z_q
+        is below the `least` that is asked for: `info.fell` is then True, and the rate recovers.
         """
         learn = rate > 0 and len(state.xi) > 0
         if len(batch.y) <= FEW * state.sites.b.shape[-1]:
             batch = batch.double()
         prepared, total, info = self._evaluate(state, self._cut(state, batch), n, learn)
         following = state._replace(iteration=state.iteration + 1)
-        if info.ok and learn:
+        if least is not None:
+            has_moved = not torch.equal(state.xi, state.last_xi)
+            fell = info.ok and has_moved and float(info.log_evidence) < least
+            info = info._replace(fell=fell)
+            following = following._replace(rate=min(1.0, RECOVERY * state.rate))
+        if info.ok and not info.fell and learn:
             gradient = info.gradient + self.hyper.prior_gradient(state.xi)
             change, moments = self.optimizer.step(state.optimizer, gradient, rate * state.rate)
             change[self.hyper.inducing] *= share
@@ -112,7 +121,7 @@ class Engine:
             moved = torch.clamp(state.xi + change, self.hyper.lower, self.hyper.upper)
             info = info._replace(ok=bool(torch.isfinite(moved).all()))
             following = following._replace(xi=moved, last_xi=state.xi, optimizer=moments)
-        if not info.ok:
+        if not info.ok or info.fell:
             fresh = self.optimizer.init(state.xi)
             return following._replace(
                 xi=state.last_xi, last_xi=state.last_xi, optimizer=fresh, rate=state.rate / 2
