@@ -59,9 +59,10 @@ def trees(X: pd.DataFrame, y: NDArray[Any]) -> Any:
 
 
 def process(X: pd.DataFrame, y: NDArray[Any], steps: int, most_labels: int) -> Any:
-    """The library as it comes, with label means for up to so many classes."""
+    """The settings of `sepgp train`, with label means for up to so many classes."""
     before, survey.MOST_LABELS = survey.MOST_LABELS, most_labels
-    model = sepgp.GPClassifier(max_iter=steps, random_state=0).fit(X, y)
+    settings = {"max_iter": steps, "validation_fraction": 0.1, "random_state": 0}
+    model = sepgp.GPClassifier(**settings).fit(X, y)
     survey.MOST_LABELS = before
     return model
 
@@ -71,7 +72,8 @@ def command(path: Path, steps: int) -> tuple[float, float, Any]:
     out = path.with_suffix(".sepgp")
     options = ["--target", "y", "--out", str(out), "-q", "--steps", str(steps)]
     begin = time.perf_counter()
-    run = subprocess.Popen([sys.executable, "-W", "ignore", "-m", "sepgp", "train", path, *options])
+    words = [sys.executable, "-W", "ignore", "-m", "sepgp", "train", path, *options]
+    run = subprocess.Popen(words, stdout=subprocess.DEVNULL)
     _, status, usage = os.wait4(run.pid, 0)
     if status:
         raise SystemExit(f"sepgp train ended with {status}")

@@ -10,6 +10,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
@@ -21,7 +22,7 @@ from test_models import rewritten
 
 import sepgp
 from sepgp import InvalidData
-from sepgp.backends.partitions import Partition
+from sepgp.backends.partitions import Look, Partition, Recipe, look_at
 from sepgp.cli.columns import _remark
 from sepgp.data import label_means, stream_source
 from sepgp.data import survey as survey_file
@@ -31,7 +32,10 @@ from sepgp.data.folds import FOLDS, fold_of
 from sepgp.data.label_means import prior_strength, scores
 from sepgp.data.prepared import ArrayData, StreamData, prepare
 from sepgp.data.rows import TableRows, open_rows
+from sepgp.data.rows.base import Wanted
 from sepgp.data.survey import Findings, Survey, survey
+
+ONE, REST = slice(0, 1), slice(1, None)
 
 pytestmark = pytest.mark.filterwarnings("ignore:Column .* is read as text")
 
@@ -74,6 +78,8 @@ def test_levels_of_parts_are_those_of_the_whole(seed, most) -> None:
         assert total.bits == whole.bits
         assert_array_equal(total.keys, whole.keys)
         assert_array_equal(total.weight, whole.weight)
+        first, others = (Levels.of(texts[i], *(p[i] for p in rows)) for i in (ONE, REST))
+        assert (first + others).bits == (others + first).bits == whole.bits
         keys, weight, bits = total.by_class(3)
     assert len(total.keys) <= most
     assert weight.size <= most * FOLDS
@@ -289,6 +295,23 @@ def test_partitions_have_label_means() -> None:
     expected = surveyed(table).encoding.encoders[1].means
     assert_array_equal(means.keys, expected.keys)
     assert_allclose(means.values, expected.values)
+
+
+def test_rows_of_partitions_are_in_the_folds_that_were_counted() -> None:
+    table = towns(1200, 100)
+    given = [
+        Partition("X", part[["a", "town"]], part["y"]._values, None, Wanted(columns=("a", "town")))
+        for part in (table[:500], table[500:])
+    ]
+    look = Look(0)
+    seen = look_at(look, 0, *given[0]) + look_at(look, 1, *given[1])
+    found = seen.found.survey(2)
+    recipe = Recipe(look, found, found.scaling, torch.float64, seen.digests)
+    for number, part in enumerate(given):
+        fold = fold_of(np.arange(len(part.X)), number)
+        X = found.training.encode(pa.Table.from_pandas(part.X), fold)
+        assert_array_equal(recipe.prepare(number, *part).X, found.scaling.apply(X))
+        assert not np.isin(X[:, -1], [0.0, *found.encoding.encoders[1].means.values[:, 0]]).all()
 
 
 @pytest.fixture
