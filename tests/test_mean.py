@@ -502,6 +502,12 @@ def test_many_columns_took_the_time_of_the_process(spy, monkeypatch) -> None:
     assert [len(seen) for seen in Spy.seen] == [100, 100]
 
 
+def test_trees_of_many_columns_have_fewer_rounds_in_a_short_time() -> None:
+    for most, rounds in ((20_000, 100), (5_000, 50), (10, 10)):
+        (trees,) = means.candidates("trees", 5_000, True, most)
+        assert trees.max_iter == rounds
+
+
 # --- files, report and commands ---------------------------------------------------------------
 
 BOOSTED = HistGradientBoostingClassifier(max_iter=3, min_samples_leaf=5)

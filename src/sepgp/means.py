@@ -35,6 +35,8 @@ STOPPED = 10_000
 """With more rows boosted trees hold some out and stop early, so that larger ones may be tried."""
 ROWS_PER_LEAF, LEAVES, MOST_LEAVES = 200, 31, 1023
 """Of the larger trees; and the leaves of scikit-learn's."""
+ROUNDS, FEWEST_ROUNDS = 100, 10
+"""Of scikit-learn's trees, and where time is short."""
 COMPARED = 10_000
 """Rows that a classifier has not seen by which it is chosen, at most."""
 VALUES_PER_SECOND = 200_000
@@ -63,18 +65,22 @@ class Mean:
         return self.factor * self.score(rows)
 
 
-def candidates(mean: Any, n_rows: int, in_halves: bool) -> list[Any]:
+def candidates(mean: Any, n_rows: int, in_halves: bool, most: float = np.inf) -> list[Any]:
     """The classifiers, not fitted, that `mean` stands for; one is chosen if there are several.
 
     Boosted trees with their defaults, and beyond `STOPPED` rows larger ones: with more rounds where
     rows are in folds, and in halves, which are for many rows or little time, with longer steps.
+    `most` is the number of rows that the time for one fit is enough for. A round looks for splits
+    in every column, which takes as long as some thousands of rows; so if it is small, rounds are
+    fewer.
     """
     if not (isinstance(mean, str) and mean == TREES):
         return [mean]
     from sklearn.ensemble import HistGradientBoostingClassifier
 
     if n_rows <= STOPPED:
-        return [HistGradientBoostingClassifier()]
+        rounds = max(FEWEST_ROUNDS, int(ROUNDS * min(1.0, most / STOPPED)))
+        return [HistGradientBoostingClassifier(max_iter=rounds)]
     larger = HistGradientBoostingClassifier(
         learning_rate=0.3 if in_halves else 0.1,
         max_iter=60 if in_halves else 300,
@@ -192,7 +198,7 @@ def cross_fitted(
     for k in range(count):
         where, mine = _some(np.flatnonzero(fold != k), most / count, seed), fold == k
         if k == 0:
-            tried = candidates(mean, len(where), count == 2)
+            tried = candidates(mean, len(where), count == 2, most / count)
         kind, part = chosen(tried, _at(rows, where), _at(rows, mine), n_classes, seed)
         tried = [kind]
         found[mine] = score(part, X[mine], n_classes)
