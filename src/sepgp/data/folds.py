@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from sepgp.means import draw
+from sepgp.draws import draw
 
 FOLDS = 5
 """How many there are."""

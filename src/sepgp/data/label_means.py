@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from sepgp.data.columns.levels import HASH, Keys, hashes
 from sepgp.data.columns.missing import absent
@@ -110,6 +109,8 @@ def scores(weight: Floats, share: Floats, strength: float) -> Floats:
     `weight`, shape (L, C), are the rows of levels by class, and `share`, shape (C,), the classes'
     in all rows, which count as `strength` rows of every level.
     """
+    from scipy.special import ndtri  # not before there are labels: commands answer without it
+
     n = weight.sum(1, keepdims=True)
     smoothed = share + (weight - n * share) / (n + strength)
     return np.asarray(ndtri(smoothed[:, 1:]) - ndtri(share[1:]))

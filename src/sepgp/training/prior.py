@@ -5,7 +5,8 @@ from dataclasses import replace
 from sepgp.data.inputs import TrainingData
 from sepgp.data.prepared import ArrayData, StreamData
 from sepgp.data.stream_source import MEMORY
-from sepgp.means import Halves, Mean, affordable, cross_fitted, draw, halves
+from sepgp.draws import draw
+from sepgp.means import Halves, Mean, affordable, cross_fitted, halves
 from sepgp.model import Model
 from sepgp.training.settings import Settings
 
