@@ -248,7 +248,8 @@ def _other(name: str, texts: Texts, by_label: bool) -> Note | None:
     example = min(texts.levels, key=lambda level: (level.isdecimal(), texts.levels[level]))
     remedy = f"; {PLAINLY}, turn texts into fewer groups, or "
     if by_label:
-        remedy = f", and count by the labels that rows with the same text have; {PLAINLY}, or "
+        count = "count by the labels of rows with the same text, where these differ"
+        remedy = f", and {count}; {PLAINLY}, or "
     return Note(name, example, about, remedy + left_out(name))
 
 
