@@ -89,6 +89,7 @@ def test_levels_of_parts_are_those_of_the_whole(seed, most) -> None:
     assert (np.diff(keys.astype(np.int64)) > 0).all()
 
 
+@pytest.mark.slow
 def test_classes_that_parts_meet_in_another_order_are_the_same() -> None:
     table = pa.Table.from_pandas(towns(2000, 60, 3))
     order = np.argsort(table["y"].to_numpy(), kind="stable")[::-1]
@@ -179,6 +180,7 @@ def test_weights_count_by_their_share(factor) -> None:
     assert_allclose(found[0], found[1], rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_tables_of_few_levels_or_random_labels_have_no_label_means() -> None:
     assert not surveyed(towns(2000, 30)).encoding.by_label
     random = np.random.default_rng(1)
@@ -187,6 +189,7 @@ def test_tables_of_few_levels_or_random_labels_have_no_label_means() -> None:
         assert not surveyed(table).encoding.by_label
 
 
+@pytest.mark.slow
 def test_many_classes_have_no_label_means(monkeypatch) -> None:
     table = towns(500, 60, 3)
     assert surveyed(table).encoding.by_label
@@ -258,6 +261,7 @@ def test_held_out_rows_have_the_features_of_new_rows() -> None:
     assert not np.isin(data.X[:, -1], [0.0, *values[:, 0]]).all()
 
 
+@pytest.mark.slow
 def test_a_warm_start_sees_no_row_with_its_own_label() -> None:
     table = towns(1000, 100)
     first = surveyed(table)
@@ -297,6 +301,7 @@ def test_partitions_have_label_means() -> None:
     assert_allclose(means.values, expected.values)
 
 
+@pytest.mark.slow
 def test_rows_of_partitions_are_in_the_folds_that_were_counted() -> None:
     table = towns(1200, 100)
     given = [
@@ -314,11 +319,16 @@ def test_rows_of_partitions_are_in_the_folds_that_were_counted() -> None:
         assert not np.isin(X[:, -1], [0.0, *found.encoding.encoders[1].means.values[:, 0]]).all()
 
 
-@pytest.fixture
-def saved(tmp_path):
+@pytest.fixture(scope="module")
+def fitted():
     table = towns(1000, 100, 3)
+    return quick(n_inducing=5, max_iter=3).fit(table[["a", "town"]], table["y"]), table
+
+
+@pytest.fixture
+def saved(fitted, tmp_path):
+    model, table = fitted
     path = tmp_path / "model.sepgp"
-    model = quick(n_inducing=5, max_iter=3).fit(table[["a", "town"]], table["y"])
     model.save(path)
     return model, table[["a", "town"]], path
 
