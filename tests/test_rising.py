@@ -12,7 +12,7 @@ from quick import blobs, quick
 from sepgp.training import schedule
 from sepgp.training.monitor import Monitor
 from sepgp.training.record import Record
-from sepgp.training.schedule import FREE_STEPS, Schedule
+from sepgp.training.schedule import FREE_STEPS, SETTLING, Schedule
 from sepgp.training.step import RECOVERY, Engine
 
 X, Y = blobs(60, 4)
@@ -63,9 +63,29 @@ def test_after_the_first_steps_log_evidence_may_not_fall() -> None:
 def test_inducing_points_move_at_a_tenth_of_the_rate_after_the_first_steps() -> None:
     rising = Schedule(100, None, 0.2, True, None, False, rising=True)
     assert rising.rates(50, 0.5, 0.5, minibatches=False) == pytest.approx((0.1, 0.1))
-    assert rising.rates(FREE_STEPS, 0.5, 0.5, minibatches=False) == pytest.approx((0.1, 1.0))
+    assert rising.rates(1, 0.5, 0.5, minibatches=False) == pytest.approx((0.1, 1.0))
     plain = replace(rising, rising=False)
     assert plain.rates(50, 0.5, 0.5, minibatches=False) == pytest.approx((0.1, 1.0))
+
+
+def test_the_last_of_the_first_steps_let_the_site_catch_up(monkeypatch) -> None:
+    step, moved = Engine.step, []
+
+    def watched(self, state, *args, **others):
+        following, info = step(self, state, *args, **others)
+        moved.append(not torch.equal(following.xi, state.xi))
+        assert not following.rate < 1 or info.fell
+        assert torch.equal(following.last_xi, state.xi) or info.fell
+        return following, info
+
+    monkeypatch.setattr(Engine, "step", watched)
+    quick(max_iter=FREE_STEPS + 2).fit(X, Y)
+    # In the first step no site has a say yet, and a gradient is 0.
+    free = FREE_STEPS - SETTLING - 1
+    assert moved[: FREE_STEPS + 1] == [False] + [True] * free + [False] * SETTLING + [True]
+    moved.clear()
+    quick(max_iter=FREE_STEPS + 2, method="ep").fit(X, Y)
+    assert moved[: FREE_STEPS + 1] == [False] + [True] * FREE_STEPS
 
 
 def test_a_move_that_lets_log_evidence_fall_is_taken_back(monkeypatch) -> None:

@@ -178,7 +178,7 @@ class Model:
         self._in_chunks(fill, rows)
         return self._with_prior(mean, rows)
 
-    @torch.no_grad()
+    @torch.inference_mode()
     def _in_chunks(self, fill: Callable[[slice, Tensor, Tensor], None], rows: NDArray[Any]) -> None:
         """Call `fill` for every chunk of rows: its place, its scaled features x, and k(Z, x)."""
         kernel, Z, folded = self._rounded
@@ -186,7 +186,7 @@ class Model:
         size = max(1, NUMBERS // numbers)
         block = size * min(AT_ONCE, max(1, numbers // rows.shape[1]))
 
-        @torch.no_grad()
+        @torch.inference_mode()
         def work(begin: int) -> None:
             scaled = self.scaling.apply(rows[begin : begin + block])
             X = torch.as_tensor(scaled).to(Z.device, self.dtype)

@@ -1,6 +1,5 @@
 """Predictions: the posterior folded into two arrays, so that a row costs one product."""
 
-import itertools
 from typing import NamedTuple
 
 import torch
@@ -12,8 +11,8 @@ from sepgp.gp.kernels import Kernel
 from sepgp.gp.natural import Natural
 from sepgp.gp.whitened import Whitened, whitened
 
-BLOCKS = 4
-"""Of a triangular F, each of which needs the columns from its own first one on."""
+HEIGHT = 56
+"""Rows of a triangular F at a time, which need the columns from their own first one on."""
 PAIR = 2.0
 """With many classes, the factor on the sites in the variances of predictions: see `predictor`."""
 
@@ -72,12 +71,12 @@ def predict(folded: Predictor, Kmb: Tensor, kdiag: Tensor) -> tuple[Tensor, Tens
 def squared_norms(F: Tensor, Kmb: Tensor) -> Tensor:
     """‖F k‖² for a triangular F, shape (m, m) or (C, m, m), and each column k of Kmb.
 
-    Shape (b,), or (C, b). Cost 1.25m² per row, or 2m² for each of many classes, whose F are one
-    large matrix in one product.
+    Shape (b,), or (C, b). Cost m(m + HEIGHT) per row, or 2m² for each of many classes, whose F are
+    one large matrix in one product.
     """
     if F.ndim == 3:
         return (F @ Kmb).square_().sum(-2)
     norms = Kmb.new_zeros(Kmb.shape[1])
-    for begin, end in itertools.pairwise(block * len(F) // BLOCKS for block in range(BLOCKS + 1)):
-        norms += (F[begin:end, begin:] @ Kmb[begin:]).square_().sum(0)
+    for i in range(0, len(F), HEIGHT):
+        norms += (F[i : i + HEIGHT, i:] @ Kmb[i:]).square_().sum(0)
     return norms

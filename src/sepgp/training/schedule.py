@@ -25,6 +25,9 @@ RISING_SHARE = 0.1
 """Of the learning rate, for inducing points where log Z_q is to rise."""
 FREE_STEPS = 30
 """First steps in which log Z_q may fall: sites are being filled, and fast steps find the way."""
+SETTLING = 6
+"""The last of them, where log Z_q is to rise. They hold ξ until the tied site has caught up with it:
+out of balance, log Z_q is too high, and the moves that follow would be blamed for its fall."""
 STEPS, MINIBATCH_STEPS = 250, 1000
 """Without a number of steps or a time budget: when every step sees all rows, and otherwise."""
 
@@ -95,6 +98,8 @@ class Schedule:
         rate, share = self.rate * 0.5 * (1 + math.cos(math.pi * min(done, 1.0))), 1.0
         if self.rising and number > FREE_STEPS:
             share = RISING_SHARE
+        elif self.rising and number > FREE_STEPS - SETTLING:
+            rate = 0.0
         if minibatches:
             share = inducing_rate(self.rate, number / planned if planned else 1.0) / self.rate
         return rate, share

@@ -107,7 +107,7 @@ class Engine:
         if len(batch.y) <= FEW * state.sites.b.shape[-1]:
             batch = batch.double()
         prepared, total, info = self._evaluate(state, self._cut(state, batch), n, learn)
-        following = state._replace(iteration=state.iteration + 1)
+        following = state._replace(iteration=state.iteration + 1, last_xi=state.xi)
         if least is not None:
             has_moved = not torch.equal(state.xi, state.last_xi)
             fell = info.ok and has_moved and float(info.log_evidence) < least
@@ -120,7 +120,7 @@ class Engine:
             change[self.hyper.mean] *= FACTOR_SHARE
             moved = torch.clamp(state.xi + change, self.hyper.lower, self.hyper.upper)
             info = info._replace(ok=bool(torch.isfinite(moved).all()))
-            following = following._replace(xi=moved, last_xi=state.xi, optimizer=moments)
+            following = following._replace(xi=moved, optimizer=moments)
         if not info.ok or info.fell:
             fresh = self.optimizer.init(state.xi)
             return following._replace(
