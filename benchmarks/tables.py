@@ -6,11 +6,12 @@ and the same seconds; on sets of up to 2,000 rows, where sepgp takes a few secon
 others get five. Trees have their defaults, early stopping included, or 300 rounds, or are tuned:
 random settings, the best by validation rows, until the seconds are over.
 
-Printed for each: test negative log-likelihood (NLL), error, expected calibration error (ECE),
-seconds of fit and of prediction; and the difference of NLL to the trees with its 95 % interval by
-paired bootstrap over the test rows of all splits. Then, for each set, whether sepgp is below the
-trees, level with them (the interval holds 0) or above; and at the end on how many sets. With --out,
-lines are added to a file, and the end is about all lines that it has for these seconds.
+Printed for each: test negative log-likelihood (NLL), error, expected calibration error (ECE), the
+ECE that right probabilities would have by chance, seconds of fit and of prediction; and the
+difference of NLL to the trees with its 95 % interval by paired bootstrap over the test rows of all
+splits. Then, for each set, whether sepgp is below the trees, level with them (the interval holds 0)
+or above; and at the end on how many sets. With --out, lines are added to a file, and the end is
+about all lines that it has for these seconds.
 
 LightGBM, XGBoost, GPyTorch and GPBoost take part if they are installed:
 `pip install --no-deps -r benchmarks/requirements-tables.txt`.
@@ -32,7 +33,7 @@ from large_sets import airline, mnist
 from sklearn.model_selection import train_test_split
 from table_models import ALL_ROWS, MODELS, OURS, REFERENCE, SLOW
 
-from sepgp.evaluation.two_classes import calibration_error
+from sepgp.evaluation.two_classes import calibration_error, chance_of_calibration_error
 
 SETS = [*SMALL, *MIDDLE, *LARGE]
 RIPLEY = 200
@@ -73,6 +74,8 @@ class Line(NamedTuple):
     nll: float
     error: float
     ece: float
+    chance: float
+    """The ECE that right probabilities would have on so many test rows."""
     fit: float
     predict: float
     gap: float
@@ -83,7 +86,7 @@ class Line(NamedTuple):
     def __str__(self) -> str:
         return (
             f"{self.set:16s} {self.model:18s} {self.nll:8.4f} {100 * self.error:6.2f}% "
-            f"{self.ece:6.4f} {self.fit:7.1f} {self.predict:7.2f}   "
+            f"{self.ece:6.4f} {self.chance:6.4f} {self.fit:7.1f} {self.predict:7.2f}   "
             f"{self.gap:+.4f} [{self.low:+.4f}, {self.high:+.4f}]"
         )
 
@@ -156,6 +159,7 @@ def line(
         float(losses.mean()),
         float(np.mean((p > 0.5) != (y > 0))),
         calibration_error(p, (y > 0).astype(float), np.ones(len(p))),
+        chance_of_calibration_error(p, np.ones(len(p))),
         float(np.mean([one.fit for one in given])),
         float(np.mean([one.predict for one in given])),
         *gap(losses, reference),
@@ -187,9 +191,10 @@ def summary(lines: pd.DataFrame, model: str) -> str:
         f"worst gap {own.gap[worst]:+.4f} ({worst})"
     )
     if len(many):
+        worst = many.ece.idxmax()
         text += (
-            f"; worst ECE with more than {MANY_ROWS:,} rows "
-            f"{many.ece.max():.4f} ({many.ece.idxmax()})"
+            f"; worst ECE with more than {MANY_ROWS:,} rows {many.ece[worst]:.4f} ({worst}, "
+            f"{many.chance[worst]:.4f} by chance)"
         )
     return text
 
@@ -204,7 +209,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     warnings.filterwarnings("ignore", message="X does not have valid feature names")
-    print("set              model                  NLL    error  ECE    fit s  predict s  − trees")
+    names = "NLL    error  ECE    chance   fit s predict s  − trees"
+    print(f"{'set':16s} {'model':18s}      {names}")
     lines = pd.DataFrame(columns=Line._fields)
     for name in arguments.sets:
         found = list(compare(name, arguments.models, arguments.seconds, arguments.splits))
