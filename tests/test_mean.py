@@ -420,6 +420,15 @@ def test_a_rare_class_of_three_is_one_that_some_folds_have_not_seen() -> None:
     assert np.isfinite(model.predict_log_proba(X)).all()
 
 
+def test_trees_that_stop_early_failed_on_a_class_of_one_row(monkeypatch) -> None:
+    monkeypatch.setattr(means, "STOPPED", 50)
+    y = np.digitize(X[:, 0], [0.0, 9.0])
+    y[3] = 2
+    trees = HistGradientBoostingClassifier(max_iter=2, early_stopping=True)
+    model = GPClassifier(mean=trees, **QUICK).fit(X, y)
+    assert np.isfinite(model.predict_log_proba(X)).all()
+
+
 def test_a_prior_mean_turns_with_the_label_that_is_asked_about() -> None:
     model = GPClassifier(mean=LogisticRegression(), **QUICK).fit(X, Y).model_
     turned = model.about("0")
@@ -499,6 +508,14 @@ def test_many_columns_took_the_time_of_the_process(spy, monkeypatch) -> None:
     monkeypatch.setattr(means, "VALUES_PER_SECOND", 6000)
     wide = np.tile(X, 10)
     GPClassifier(mean=spy, n_inducing=10, time_budget=1.0, random_state=0).fit(wide, Y)
+    assert [len(seen) for seen in Spy.seen] == [100, 100]
+
+
+def test_many_classes_took_the_time_of_the_process(spy, monkeypatch) -> None:
+    """Eight classes with a budget of 1 s took 2.7."""
+    monkeypatch.setattr(means, "VALUES_PER_SECOND", 1800)
+    y = np.digitize(X[:, 0], [-0.7, 0.7])
+    GPClassifier(mean=spy, n_inducing=10, time_budget=1.0, random_state=0).fit(X, y)
     assert [len(seen) for seen in Spy.seen] == [100, 100]
 
 

@@ -160,7 +160,7 @@ class Findings:
         if not len(block):
             return
         if self._encoding is not None and isinstance(block.X, pa.Table):
-            self._encoding.check(block.X.schema)
+            self._encoding.check(block.X)
             block = replace(block, X=block.X.select(self._encoding.columns))
         block = block.learned_from(sum(self._counts.values()), self._stream)
         self._counts[piece] = self._counts.get(piece, 0) + len(block)
