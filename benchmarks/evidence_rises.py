@@ -7,17 +7,9 @@ folder is `SEPGP_DATA`, or ../shared/data.
     python benchmarks/evidence_rises.py [--methods sep ep] [--splits 20] [--jobs 2]
 """
 
-import argparse
-
 import numpy as np
-import torch
-from joblib import Parallel, delayed
-from numpy.typing import ArrayLike
-from sklearn.model_selection import StratifiedShuffleSplit
-from uci_table import DATA, SETS
-
-from sepgp import GPClassifier
-from sepgp.experiments.catalogue import load
+from numpy.typing import ArrayLike, NDArray
+from uci_table import problem, table
 
 FIRST = 30
 
@@ -31,44 +23,18 @@ def deepest_fall(log_evidence: ArrayLike) -> float:
 
 def one_fit(name: str, split: int, splits: int, method: str) -> tuple[float, float, int]:
     """Deepest fall, log Z_q at the end, and the number of moves taken back, of one fit."""
-    torch.set_num_threads(1)
-    X, y = load(name, DATA)[:2]
-    shuffle = StratifiedShuffleSplit(splits, test_size=0.1, random_state=0)
-    train = list(shuffle.split(X, y))[split][0]
-    model = GPClassifier(
-        method=method,
-        n_inducing=round(0.15 * len(train)),
-        batch_size=len(train),
-        max_iter=250,
-        random_state=split,
-    ).fit(X[train], y[train])
-    evidence = model.history_["log_evidence"]
+    model, train, _ = problem(name, split, splits, method)
+    evidence = model.fit(*train).history_["log_evidence"]
     repeated = int((np.diff(evidence) == 0).sum())
     return deepest_fall(evidence), float(evidence[-1]), repeated
 
 
-def main() -> None:
-    """Print a line per set and method."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--methods", nargs="+", default=["sep"])
-    parser.add_argument("--sets", nargs="+", default=SETS)
-    parser.add_argument("--splits", type=int, default=20)
-    parser.add_argument("--jobs", type=int, default=2)
-    arguments = parser.parse_args()
-    print("set         method  deepest fall %: worst   mean   log Z_q at the end   taken back")
-    for name in arguments.sets:
-        for method in arguments.methods:
-            fits = Parallel(arguments.jobs)(
-                delayed(one_fit)(name, split, arguments.splits, method)
-                for split in range(arguments.splits)
-            )
-            fall, end, back = np.array(fits).T
-            print(
-                f"{name:11s} {method:6s} {fall.max():23.2f} {fall.mean():6.2f} {end.mean():20.2f}"
-                f" {back.mean():12.1f}",
-                flush=True,
-            )
+def line(fits: NDArray[np.float64]) -> str:
+    """The means of some fits, and the deepest fall of all."""
+    fall, end, back = fits.T
+    return f"{fall.max():23.2f} {fall.mean():6.2f} {end.mean():20.2f} {back.mean():12.1f}"
 
 
 if __name__ == "__main__":
-    main()
+    header = " deepest fall %: worst   mean   log Z_q at the end   taken back"
+    table(__doc__, ["sep"], header, one_fit, line)

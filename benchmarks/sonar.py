@@ -8,21 +8,15 @@ those of Table 1. The data folder is `SEPGP_DATA`, or ../shared/data.
 
 import argparse
 import math
-import os
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from joblib import Parallel, delayed
 from sklearn.metrics import log_loss
-from sklearn.model_selection import StratifiedShuffleSplit
+from uci_table import problem
 
-from sepgp import GPClassifier
-from sepgp.experiments.catalogue import load
 from sepgp.gp.kernels import RBF
 
-DATA = Path(os.environ.get("SEPGP_DATA", Path(__file__).parents[2] / "shared" / "data"))
 SPLITS = 20
 SETTINGS: dict[str, dict[str, Any]] = {
     "defaults (two Matérn 3/2, Adam)": {},
@@ -34,19 +28,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 def one_fit(settings: dict[str, Any], method: str, split: int) -> float:
     """Test negative log-likelihood of one fit."""
-    torch.set_num_threads(1)
-    X, y = load("sonar", DATA)[:2]
-    shuffle = StratifiedShuffleSplit(SPLITS, test_size=0.1, random_state=1)
-    train, test = list(shuffle.split(X, y))[split]
-    model = GPClassifier(
-        method=method,
-        n_inducing=round(0.15 * len(train)),
-        batch_size=len(train),
-        max_iter=250,
-        random_state=split,
-        **settings,
-    )
-    return log_loss(y[test], model.fit(X[train], y[train]).predict_proba(X[test]))
+    model, train, test = problem("sonar", split, SPLITS, method, seed=1, **settings)
+    return log_loss(test[1], model.fit(*train).predict_proba(test[0]))
 
 
 def main() -> None:

@@ -184,6 +184,14 @@ def test_missing_time_for_the_first_time_is_the_mean() -> None:
     assert_allclose(made_from(table).encode(pa.table({"a": pa.nulls(1)})), [features.mean(0)])
 
 
+@pytest.mark.parametrize("nothing", [np.nan, None, pd.NA, pd.NaT])
+@pytest.mark.parametrize("seen", [["red", "blue"], MOMENTS], ids=["text", "time"])
+def test_a_column_of_pandas_without_any_value_was_refused_as_numbers(seen, nothing) -> None:
+    encoding = made_from(pa.table({"a": seen}))
+    expected = encoding.encode(pa.table({"a": pa.nulls(2)}))
+    assert_array_equal(encoding.encode(arrow(pd.DataFrame({"a": [nothing] * 2}))), expected)
+
+
 def test_a_column_without_any_value_is_constant() -> None:
     table = pa.table({"a": pa.nulls(2), "b": pa.array([None, None], pa.string())})
     encoding = made_from(table)

@@ -272,6 +272,15 @@ def test_a_warm_start_sees_no_row_with_its_own_label() -> None:
     assert len(missing.scaling.mean) == len(first.encoding.features)
 
 
+def test_label_means_were_nan_where_all_texts_were_in_rows_of_one_class() -> None:
+    table = towns(600, 60)
+    first = surveyed(table)
+    one = table.assign(town=table["town"].where(table["y"] == 1))
+    again = surveyed(one, encoding=first.encoding)
+    assert np.isfinite(trained_on(again, one)).all()
+    assert np.isfinite(again.scaling.scale).all()
+
+
 @pytest.mark.slow
 def test_training_goes_on_with_the_encoding_as_it_was() -> None:
     table = towns(1200, 100)

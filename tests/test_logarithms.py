@@ -1,6 +1,7 @@
 """Skewed features beside their logarithms, which the default kernel of many classes sees."""
 
 import json
+import warnings
 
 import numpy as np
 import onnxruntime
@@ -118,6 +119,14 @@ def test_a_weight_of_two_is_a_row_twice() -> None:
         quick(inducing=X[:8]).fit(np.repeat(X, copies, 0), np.repeat(Y, copies)),
     ]
     assert_allclose(*(model.predict_proba(X) for model in models), atol=1e-8)
+
+
+def test_skewness_was_nan_where_all_but_a_row_of_no_weight_were_alike() -> None:
+    z = np.column_stack([np.arange(20.0) == 7, np.exp(np.arange(20.0) / 4)])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = of_skewed(z, np.where(z[:, 0] == 1, 1e-300, 1.0))
+    assert found.columns.tolist() == [1]
 
 
 def test_a_stream_is_an_array() -> None:

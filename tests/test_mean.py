@@ -420,6 +420,15 @@ def test_a_rare_class_of_three_is_one_that_some_folds_have_not_seen() -> None:
     assert np.isfinite(model.predict_log_proba(X)).all()
 
 
+def test_trees_that_stop_early_failed_on_a_class_of_one_row(monkeypatch) -> None:
+    monkeypatch.setattr(means, "STOPPED", 50)
+    y = np.digitize(X[:, 0], [0.0, 9.0])
+    y[3] = 2
+    trees = HistGradientBoostingClassifier(max_iter=2, early_stopping=True)
+    model = GPClassifier(mean=trees, **QUICK).fit(X, y)
+    assert np.isfinite(model.predict_log_proba(X)).all()
+
+
 def test_a_prior_mean_turns_with_the_label_that_is_asked_about() -> None:
     model = GPClassifier(mean=LogisticRegression(), **QUICK).fit(X, Y).model_
     turned = model.about("0")
@@ -489,16 +498,31 @@ def test_a_run_that_was_stopped_goes_on_bit_for_bit(tmp_path, stream, monkeypatc
 
 
 def test_a_short_time_budget_is_for_few_rows_of_the_classifier(spy, monkeypatch) -> None:
-    monkeypatch.setattr(means, "VALUES_PER_SECOND", 600)  # X has three columns
+    monkeypatch.setattr(means, "VALUES_PER_SECOND", 200 * (3 + means.PER_ROW))
     GPClassifier(mean=spy, n_inducing=10, time_budget=1.0, random_state=0).fit(X, Y)
     assert [len(seen) for seen in Spy.seen] == [100, 100]
 
 
 def test_many_columns_took_the_time_of_the_process(spy, monkeypatch) -> None:
     """MNIST with a budget of 60 s took 136."""
-    monkeypatch.setattr(means, "VALUES_PER_SECOND", 6000)
+    monkeypatch.setattr(means, "VALUES_PER_SECOND", 200 * (30 + means.PER_ROW))
     wide = np.tile(X, 10)
     GPClassifier(mean=spy, n_inducing=10, time_budget=1.0, random_state=0).fit(wide, Y)
+    assert [len(seen) for seen in Spy.seen] == [100, 100]
+
+
+def test_trees_of_few_columns_took_all_of_a_short_time() -> None:
+    """20,000 rows of three columns with a budget of 2 s left time for one step."""
+    most = means.affordable(3, 2, 2.0)
+    assert means.n_folds(20_000, 10_000, most) == 2
+    assert means.affordable(1, 2, 2.0) < 2 * means.affordable(10, 2, 2.0)
+
+
+def test_many_classes_took_the_time_of_the_process(spy, monkeypatch) -> None:
+    """Eight classes with a budget of 1 s took 2.7."""
+    monkeypatch.setattr(means, "VALUES_PER_SECOND", 3 * 200 * (3 + means.PER_ROW))
+    y = np.digitize(X[:, 0], [-0.7, 0.7])
+    GPClassifier(mean=spy, n_inducing=10, time_budget=1.0, random_state=0).fit(X, y)
     assert [len(seen) for seen in Spy.seen] == [100, 100]
 
 

@@ -13,7 +13,8 @@ from quick import assert_one_sentence
 from sklearn.utils import compute_sample_weight
 
 from sepgp import InvalidData
-from sepgp.data.columns.texts import MOST_LEVELS, Choices, Texts
+from sepgp.data.columns import dates
+from sepgp.data.columns.texts import MOST_LEVELS, Choices, Meanings, Texts
 from sepgp.data.encoding import Number, Text
 from sepgp.data.moments import Moments, standardization
 from sepgp.data.rows import ArrayRows, TableRows
@@ -324,3 +325,28 @@ def test_texts_of_blocks_are_those_of_the_whole(words) -> None:
         assert a.count == b.count
         assert_allclose(a.moments.centre, b.moments.centre, atol=1e-12)
         assert_allclose(a.moments.deviation, b.moments.deviation, atol=1e-9)
+
+
+MESSY = ["City 7", "$5.00", "1 280,85 €", "n/a", "<5", "3/4/2021", "Mar-21", "007", "2021", "x", ""]
+
+
+def test_texts_of_a_part_mean_what_they_mean_among_all() -> None:
+    random = np.random.default_rng(0)
+    column = pa.array(random.choice(MESSY, 60), pa.large_string())
+    part, weight = column[:25], random.random(25)
+    alone, among = (Texts.of(part, weight, meanings=m) for m in (None, Meanings.of(column)))
+    assert (among.n_rows, among.shapes, among.levels) == (alone.n_rows, alone.shapes, alone.levels)
+    for ours, theirs in zip(among.numbers, alone.numbers, strict=True):
+        assert ours.examples == theirs.examples
+        assert ours.reading.moments.facts() == theirs.reading.moments.facts()
+    for ours, theirs in zip(among.times, alone.times, strict=True):
+        assert ours.moments.facts() == theirs.moments.facts()
+
+
+def test_texts_were_read_anew_for_every_class(monkeypatch) -> None:
+    """With eight classes and a time budget of 1 s, two columns of 5,000 texts took 3.4."""
+    read, seen = dates.parsed, []
+    monkeypatch.setattr(dates, "parsed", lambda *how: seen.append(how) or read(*how))
+    y = np.arange(60) % 6
+    survey(TableRows(pa.table({"a": [f"City {i % 9}" for i in range(60)], "y": y}), "y"))
+    assert len(seen) == 2  # with the month first, and with the day

@@ -43,6 +43,8 @@ COMPARED = 10_000
 VALUES_PER_SECOND = 200_000
 """With a time budget: rows times columns that classifiers are fitted on, in all, for each of its
 seconds."""
+PER_ROW = 10
+"""A row costs as much as so many columns beside its own."""
 BLOCK = 65_536
 """Rows scored at a time."""
 
@@ -142,6 +144,8 @@ def fitted(classifier: Any, X: NDArray[Any], y: Codes, weight: Floats, seed: int
         if (name == "random_state" or name.endswith("__random_state")) and value is None
     }
     copy.set_params(**unseeded)
+    if len(y) > STOPPED:  # of a class of one row none can be held out
+        X, y, weight = _at((X, y, weight), np.bincount(y)[y] > 1)
     if len(np.unique(y)) < 2:
         raise InvalidData(
             "mean needs two rows of each of two classes at least, so that its classifier can be "
@@ -191,7 +195,7 @@ def cross_fitted(
     classifier it is, where `mean` stands for several.
     """
     X, y, _ = rows
-    most = affordable(X.shape[1], time_budget)
+    most = affordable(X.shape[1], n_classes, time_budget)
     count = n_folds(len(y), int(np.bincount(y).min()), most)
     fold = stratified(y, count, seed)
     parts, found = [], np.empty((len(y), *_latents(n_classes)))
@@ -209,9 +213,12 @@ def cross_fitted(
     return Mean(tuple(parts), n_classes), found
 
 
-def affordable(n_columns: int, time_budget: float | None) -> float:
-    """Rows that classifiers may be fitted on, in all."""
-    return np.inf if time_budget is None else VALUES_PER_SECOND * time_budget / max(1, n_columns)
+def affordable(n_columns: int, n_classes: int, time_budget: float | None) -> float:
+    """Rows that classifiers may be fitted on, in all; more than two classes have a tree each."""
+    if time_budget is None:
+        return np.inf
+    n_trees = 1 if n_classes == 2 else n_classes
+    return VALUES_PER_SECOND * time_budget / (n_trees * (n_columns + PER_ROW))
 
 
 def n_folds(n_rows: int, rarest: int, most: float) -> int:

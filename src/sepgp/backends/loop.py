@@ -13,7 +13,7 @@ from sepgp.training.checkpoint import Checkpoint
 from sepgp.training.early_stop import EarlyStop
 from sepgp.training.monitor import Monitor
 from sepgp.training.record import Callback, Record
-from sepgp.training.schedule import Schedule
+from sepgp.training.schedule import Schedule, seconds_per_step
 from sepgp.training.settings import at_least
 from sepgp.training.step import TrainingState
 
@@ -148,7 +148,7 @@ def train(
     early = EarlyStop(schedule, history, first)
     while True:
         clock = time.perf_counter() - begin
-        pace = Pace(schedule, early, state.iteration - first + 1, clock, _per_step(history))
+        pace = Pace(schedule, early, state.iteration - first + 1, clock, seconds_per_step(history))
         window = -(-per_epoch // local_steps)
         finished = pace.done(0) >= 1 or schedule.converged(history, window, leader.n)
         last = stop or finished
@@ -220,14 +220,6 @@ def _record(
         state_size=sum(t.numel() for t in state.sites if t is not None),
         validation_nll=nll,
     )
-
-
-def _per_step(history: Sequence[Record]) -> float:
-    """Seconds for a step, by all rounds but the first; 0 if unknown."""
-    if len(history) < 2:
-        return 0.0
-    first, last = history[0], history[-1]
-    return (last.seconds - first.seconds) / (last.iteration - first.iteration)
 
 
 def _due(monitor: Monitor, before: TrainingState, after: TrainingState, schedule: Schedule) -> bool:

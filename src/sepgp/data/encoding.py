@@ -199,22 +199,23 @@ class Encoding(NamedTuple):
         """The columns that have label means."""
         return tuple(e.name for e in self.encoders if getattr(e, "means", None) is not None)
 
-    def check(self, schema: pa.Schema) -> None:
-        """Refuse a table of this schema if it lacks a column or has another kind of values."""
+    def check(self, table: pa.Table) -> None:
+        """Refuse a table if it lacks a column or has another kind of values."""
         for encoder, (name, known) in zip(self.encoders, self.kinds, strict=True):
-            if name not in schema.names:
+            if name not in table.column_names:
                 raise lacking(name)
-            dtype = schema.field(name).type
+            dtype = table[name].type
             found = kind(dtype, name)
             may_be = {known, "null"} | ({"text"} if known != "text" else set())
             if getattr(encoder, "of_numbers", False):
                 may_be.add("number")
-            if found not in may_be:
+            # Tables of pandas have numbers, all of them NaN, in a column without any value.
+            if found not in may_be and not nothing(table[name], name).all():
                 raise other_kind(name, f"{_WORDS[found]} ({dtype})", known)
 
     def encode(self, table: pa.Table, fold: NDArray[np.int8] | None = None) -> Floats:
         """Features of a table of b rows, shape (b, d): see `Text.encode`. Cost O(bd)."""
-        self.check(table.schema)
+        self.check(table)
         columns = ((encoder, table[encoder.name]) for encoder in self.encoders)
         parts = [e.encode(c, fold) if isinstance(e, Text) else e.encode(c) for e, c in columns]
         return np.concatenate(parts, axis=1)
@@ -232,7 +233,7 @@ class Encoding(NamedTuple):
 
     def values(self, table: pa.Table) -> pa.Table:
         """The columns as they are read: numbers, times in microseconds, and text."""
-        self.check(table.schema)
+        self.check(table)
         return pa.table({e.name: e.values(table[e.name]) for e in self.encoders})
 
     def to_json(self) -> list[dict[str, Any]]:

@@ -109,11 +109,9 @@ def scores(weight: Floats, share: Floats, strength: float) -> Floats:
     `weight`, shape (L, C), are the rows of levels by class, and `share`, shape (C,), the classes'
     in all rows, which count as `strength` rows of every level.
     """
-    from scipy.special import ndtri  # not before there are labels: commands answer without it
-
     n = weight.sum(1, keepdims=True)
     smoothed = share + (weight - n * share) / (n + strength)
-    return np.asarray(ndtri(smoothed[:, 1:]) - ndtri(share[1:]))
+    return _probit(smoothed[:, 1:]) - _probit(share[1:])
 
 
 def prior_strength(weight: Floats) -> float:
@@ -133,6 +131,13 @@ def prior_strength(weight: Floats) -> float:
     if more <= 0 or excess <= BY_CHANCE * math.sqrt(max(variance, 0.0)):
         return math.inf
     return max(more / excess - 1, LEAST)
+
+
+def _probit(p: Floats) -> Floats:
+    """Φ⁻¹(p), finite for a class that has all rows too."""
+    from scipy.special import ndtri  # not before there are labels: commands answer without it
+
+    return np.asarray(ndtri(np.clip(p, TINY, 1 - TINY)))
 
 
 def _share(weight: Floats) -> Floats:

@@ -82,7 +82,8 @@ def _moments(values: Floats, weight: Floats) -> tuple[Floats, Floats]:
 
 
 def _skewness(z: Floats, weight: Floats) -> Floats:
-    """Of columns, shape (d,); 0 for those that are constant."""
+    """Of columns, shape (d,); 0 for those that are constant, but for rows of hardly any weight."""
     mean, variance = _moments(z, weight)
     third: Floats = weight @ (z - mean) ** 3
-    return third / np.where(z.max(0) > z.min(0), variance, np.inf) ** 1.5
+    scale = np.where(z.max(0) > z.min(0), variance, np.inf) ** 1.5
+    return third / np.where(scale > 0, scale, np.inf)

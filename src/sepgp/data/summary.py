@@ -1,6 +1,7 @@
 """What one pass over rows learns about them: sums that can be merged in any order."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -10,7 +11,7 @@ import pyarrow as pa
 from sepgp.data import encoding as enc
 from sepgp.data.columns import dates
 from sepgp.data.columns.reading import Reading
-from sepgp.data.columns.texts import AS_FOUND, Choices, Texts
+from sepgp.data.columns.texts import AS_FOUND, Choices, Meanings, Texts
 from sepgp.data.columns.verdict import Note, Verdict, decimal_commas, left_out, verdict
 from sepgp.data.encoding import Encoder, Encoding, Number, Text, Time
 from sepgp.data.moments import Moments, standardized
@@ -35,8 +36,17 @@ class Summary:
     """Columns of numbers that are read as text, or dates."""
 
     @classmethod
-    def of(cls, X: Floats | pa.Table, weight: Floats, as_text: Collection[str] = ()) -> Self:
-        """Of b > 0 rows and their weights, shape (b,). Cost O(bd)."""
+    def of(
+        cls,
+        X: Floats | pa.Table,
+        weight: Floats,
+        as_text: Collection[str] = (),
+        meanings: Mapping[str, Meanings | None] | None = None,
+    ) -> Self:
+        """Of b > 0 rows and their weights, shape (b,). Cost O(bd).
+
+        `meanings` are those of the texts of these rows and others, by column.
+        """
         count, total = len(weight), float(weight.sum())
         if not isinstance(X, pa.Table):
             return cls(count, total, (Moments.of(X, weight),))
@@ -52,7 +62,8 @@ class Summary:
             parts = {name: moments.columns([i]) for i, name in enumerate(single)}
         for name, which in kinds.items():
             if which == "text":
-                parts[name] = _texts(X[name], name, weight, name in as_text)
+                known = None if meanings is None else meanings.get(name)
+                parts[name] = _texts(X[name], name, weight, name in as_text, known)
             elif which == "time":
                 times = enc.local_times(X[name], name).to_numpy()
                 parts[name] = Moments.of(dates.features(times), weight)
@@ -162,9 +173,31 @@ class Summary:
         return standardized(np.concatenate(columns, axis=1))
 
 
-def _texts(column: pa.ChunkedArray, name: str, weight: Floats, dated: bool) -> Texts:
+def meanings(X: Floats | pa.Table, as_text: Collection[str] = ()) -> dict[str, Meanings | None]:
+    """Those of the texts of a table, by column, for `Summary.of` of parts of its rows."""
+    if not isinstance(X, pa.Table):
+        return {}
+    kinds = enc.kinds(X.schema)
+    found = {}
+    for name in kinds:
+        if kinds[name] == "text" or (kinds[name] == "number" and name in as_text):
+            with _named(name):
+                found[name] = Meanings.of(enc.text(X[name]).combine_chunks())
+    return found
+
+
+def _texts(
+    column: pa.ChunkedArray, name: str, weight: Floats, dated: bool, known: Meanings | None
+) -> Texts:
+    with _named(name):
+        return Texts.of(enc.text(column).combine_chunks(), weight, dated, known)
+
+
+@contextmanager
+def _named(name: str) -> Iterator[None]:
+    """Say which column has bytes that are no text."""
     try:
-        return Texts.of(enc.text(column).combine_chunks(), weight, dated)
+        yield
     except (UnicodeDecodeError, pa.ArrowInvalid) as error:
         raise InvalidData(
             f"Column {name!r} has text that is not UTF-8; convert it, or {left_out(name)}."

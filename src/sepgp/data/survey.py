@@ -22,7 +22,7 @@ from sepgp.data.level_counts import LevelCounts
 from sepgp.data.rows.base import Block, Rows
 from sepgp.data.sample import Sample
 from sepgp.data.scaling import Floats, Scaling
-from sepgp.data.summary import Summary
+from sepgp.data.summary import Summary, meanings
 from sepgp.errors import InvalidData, InvalidParameter
 
 MOST_LABELS = 32
@@ -89,12 +89,14 @@ class _Classes:
         known = found if self._labels is None else _union(self._labels, found, self._name)
         checks.several_classes(known, self._name, sum(self.counts.values()) + len(block))
         self._labels = known
+        shared = meanings(block.X, self._as_text)
         for label in found:
             where = y == label
             self.counts[label] = self.counts.get(label, 0) + int(where.sum())
             where &= block.weight > 0
             if where.any():
-                part = Summary.of(_filtered(block.X, where), block.weight[where], self._as_text)
+                rows, weight = _filtered(block.X, where), block.weight[where]
+                part = Summary.of(rows, weight, self._as_text, shared)
                 before = self.summaries.get(label)
                 self.summaries[label] = part if before is None else before + part
 
@@ -160,7 +162,7 @@ class Findings:
         if not len(block):
             return
         if self._encoding is not None and isinstance(block.X, pa.Table):
-            self._encoding.check(block.X.schema)
+            self._encoding.check(block.X)
             block = replace(block, X=block.X.select(self._encoding.columns))
         block = block.learned_from(sum(self._counts.values()), self._stream)
         self._counts[piece] = self._counts.get(piece, 0) + len(block)

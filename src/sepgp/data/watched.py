@@ -24,7 +24,7 @@ class Watch:
 
     def see(self, table: pa.Table) -> None:
         """Look at the next rows. Refuse those most of whose values cannot be used."""
-        self._encoding.check(table.schema)
+        self._encoding.check(table)
         for encoder in self._encoding.encoders:
             self._see_absent(encoder, table[encoder.name])
             where = strange(encoder, table[encoder.name])

@@ -66,26 +66,9 @@ def save(
     classifiers of a prior mean are kept by skops if it trusts them; of the rows they hold what they
     were fitted to keep, such as thresholds of trees.
     """
-    tensors: dict[str, Tensor] = {
-        "Z": model.Z,
-        "Lambda": model.sites.Lambda,
-        "b": model.sites.b,
-        "beta": model.predictor.beta,
-        "F": model.predictor.F,
-        "mean": torch.from_numpy(model.scaling.mean),
-        "scale": torch.from_numpy(model.scaling.scale),
-        **_derived(model.scaling),
-        "far": torch.from_numpy(np.minimum(model.scaling.far, LARGEST)),
-        "history": torch.tensor(
-            np.column_stack([model.history[name] for name in HISTORY]).astype(np.float64)
-        ),
-    }
-    stored, more = _stored_parameters(parameters)
+    stored, given = _stored_parameters(parameters)
     moments, counts = tensor_files.flat("moments", model.moments)
-    tensors |= moments | more | parameters_of("kernel", model.kernel)
-    if model.schema.encoding is not None:
-        arrays = model.schema.encoding.arrays
-        tensors |= {f"{LEVELS}{name}": torch.from_numpy(a) for name, a in arrays.items()}
+    tensors = _tensors(model) | moments | given
     if model.mean is not None or stored["mean"] == GIVEN:
         kept = {
             "fitted": [] if model.mean is None else list(model.mean.classifiers),
@@ -114,6 +97,26 @@ def save(
         **counts,
     }
     tensor_files.write(path, tensors, header)
+
+
+def _tensors(model: Model) -> dict[str, Tensor]:
+    """The numbers of a model by name, all but the state of the optimiser."""
+    encoding, columns = model.schema.encoding, [model.history[name] for name in HISTORY]
+    levels = {} if encoding is None else encoding.arrays
+    return {
+        "Z": model.Z,
+        "Lambda": model.sites.Lambda,
+        "b": model.sites.b,
+        "beta": model.predictor.beta,
+        "F": model.predictor.F,
+        "mean": torch.from_numpy(model.scaling.mean),
+        "scale": torch.from_numpy(model.scaling.scale),
+        **_derived(model.scaling),
+        "far": torch.from_numpy(np.minimum(model.scaling.far, LARGEST)),
+        "history": torch.tensor(np.column_stack(columns).astype(np.float64)),
+        **parameters_of("kernel", model.kernel),
+        **{f"{LEVELS}{name}": torch.from_numpy(array) for name, array in levels.items()},
+    }
 
 
 def _derived(scaling: Scaling) -> dict[str, Tensor]:

@@ -3,6 +3,7 @@
 import logging
 import math
 import time
+from collections.abc import Sequence
 from contextlib import closing
 
 from sepgp.data.batches import Source
@@ -44,7 +45,7 @@ def train(
         if stop:
             return state, history
     begin, measuring = (time.perf_counter() if since is None else since) - seconds, 0.0
-    first = state.iteration - len(history)
+    first, n = state.iteration - len(history), source.total_weight
     early, threads = EarlyStop(schedule, history, first), threads or Threads(allowed())
 
     def clock() -> float:
@@ -55,27 +56,21 @@ def train(
             number, per_epoch = state.iteration - first + 1, source.batches_per_epoch
             planned = schedule.done(number, clock() + measuring, seconds_per_step(history))
             done = early.done(planned, number)
-            finished = done >= 1 or schedule.converged(history, per_epoch, source.total_weight)
+            finished = done >= 1 or schedule.converged(history, per_epoch, n)
             last = stop or finished
             rate, share = schedule.rates(number, done, planned, minibatches=per_epoch > 1)
             rate, xi = 0.0 if last else rate, state.xi
             least = schedule.least_evidence(history)
             with threads.timed():
-                state, info = engine.step(
-                    state, batch, source.total_weight, rate, share, least=least
-                )
-            if info.fell:  # back to the ξ, and the log Z_q, of the step before
-                xi = state.xi
-                info = info._replace(
-                    log_evidence=info.log_evidence.new_tensor(history[-1].log_evidence)
-                )
+                state, info = engine.step(state, batch, n, rate, share, least=least)
+            xi = state.xi if info.fell else xi  # what the sites belong to
             nll, rate = math.nan, rate * state.rate
             if monitor is not None and info.ok and (last or _due(monitor, state, schedule)):
                 before = clock()
                 with using(threads.count):
                     best, nll = monitor.measure(state.best, state.iteration, xi, state.sites)
                 state, measuring = state._replace(best=best), clock() - before
-            history.append(_record(state, info, source, clock(), rate, nll))
+            history.append(_record(history, state, info, source, clock(), rate, nll))
             _log(history[-1])
             early.see(number, history[-1])
             stop = any([callback(history[-1]) for callback in callbacks])
@@ -101,6 +96,7 @@ def _log(record: Record) -> None:
 
 
 def _record(
+    history: Sequence[Record],
     state: TrainingState,
     info: Info,
     source: Source,
@@ -108,11 +104,13 @@ def _record(
     rate: float,
     nll: float,
 ) -> Record:
+    # Where a move was taken back, ξ and the sites are those of the step before.
+    log_evidence = history[-1].log_evidence if info.fell else float(info.log_evidence)
     return Record(
         iteration=state.iteration,
         seconds=seconds,
         epoch=state.iteration / source.batches_per_epoch,
-        log_evidence=float(info.log_evidence),
+        log_evidence=log_evidence,
         learning_rate=rate,
         jitter=info.jitter,
         skipped=info.skipped,

@@ -46,11 +46,12 @@ def of_stream(settings: Settings, data: StreamData, seed: int) -> Halves:
 
     With a time budget they are fewer if it is short. Cost: a pass over the rows.
     """
-    n_columns = len(data.survey.scaling.mean)
-    most = min(MEMORY / (8 * (n_columns + 3)), affordable(n_columns, settings.time_budget))
+    n_columns, n_classes = len(data.survey.scaling.mean), len(data.classes)
+    enough = affordable(n_columns, n_classes, settings.time_budget)
+    most = min(MEMORY / (8 * (n_columns + 3)), enough)
     share = most / data.n_rows
     X, y, weight, numbers = data.take(lambda numbers: draw(numbers, seed)[1] < share)
-    return halves(settings.mean, (X, y, weight), numbers, len(data.classes), seed)
+    return halves(settings.mean, (X, y, weight), numbers, n_classes, seed)
 
 
 def begun(settings: Settings, mean: Mean | None, previous: Model | None) -> Mean | None:

@@ -157,4 +157,5 @@ def seconds_per_step(history: Sequence[Record]) -> float:
     """The mean of all steps but the first, which may have to wait for its rows; 0 if unknown."""
     if len(history) < 2:
         return 0.0
-    return (history[-1].seconds - history[0].seconds) / (len(history) - 1)
+    first, last = history[0], history[-1]
+    return (last.seconds - first.seconds) / (last.iteration - first.iteration)

@@ -134,6 +134,10 @@ class Quantities(NamedTuple):
         found: NDArray[np.bool_] = self.units == self.names.index(unit)
         return found & ~np.isnan(self.values)
 
+    def take(self, where: NDArray[np.int_] | slice) -> "Quantities":
+        """What the texts at these places say."""
+        return Quantities(self.values[where], self.bounds[where], self.units[where], self.names)
+
 
 def parsed(texts: pa.Array, comma: bool = False) -> Quantities:
     """The quantities that texts stand for; with `comma`, that is the decimal point.

@@ -4,10 +4,12 @@ import zlib
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sepgp.data.columns import dates, numbers
@@ -42,6 +44,46 @@ AS_FOUND = Choices()
 """As the values of the columns suggest."""
 
 
+class Meanings:
+    """What texts may stand for, found once for all who ask; it takes a tenth of a second at least.
+
+    Parameters
+    ----------
+    texts : array of text
+        All of them, each once.
+    """
+
+    def __init__(self, texts: pa.Array) -> None:
+        self.texts = texts
+
+    @classmethod
+    def of(cls, column: pa.Array) -> Self | None:
+        """Of the texts of a column; None for numbers that are read faster one by one."""
+        if _differ(column):
+            return None
+        texts = column.unique().drop_null()
+        return cls(texts.filter(pc.invert(absent(texts))))
+
+    def places(self, texts: pa.Array) -> NDArray[np.int_]:
+        """Where these texts are."""
+        return np.asarray(pc.index_in(texts, value_set=self.texts).to_numpy())
+
+    @cached_property
+    def points(self) -> numbers.Quantities:
+        """Numbers with decimal points."""
+        return numbers.parsed(self.texts)
+
+    @cached_property
+    def commas(self) -> numbers.Quantities:
+        """Numbers with decimal commas."""
+        return numbers.with_commas(self.texts, self.points)
+
+    @cached_property
+    def times(self) -> tuple[NDArray[np.datetime64], ...]:
+        """Times with the month first, and with the day."""
+        return tuple(dates.parsed(self.texts, first) for first in (False, True))
+
+
 @dataclass(frozen=True)
 class Texts:
     """The texts of a column: how many, how often, and what each way to read them makes of them."""
@@ -63,21 +105,31 @@ class Texts:
     """With the month first, and with the day."""
 
     @classmethod
-    def of(cls, column: pa.Array, weight: Floats, dated: bool = False) -> Self:
+    def of(
+        cls,
+        column: pa.Array,
+        weight: Floats,
+        dated: bool = False,
+        meanings: Meanings | None = None,
+    ) -> Self:
         """Of texts and their weights, shape (b,). Cost O(b), and more for every different text.
 
-        `dated` is whether digits alone may be dates.
+        `dated` is whether digits alone may be dates, and `meanings` are those of more texts.
         """
         texts, rows, heavy, lost = _different(column, weight)
-        points = numbers.parsed(texts)
-        commas = numbers.with_commas(texts, points)
+        place: NDArray[np.int_] | slice = slice(None)
+        if meanings is None:
+            meanings = Meanings(texts)
+        else:
+            place = meanings.places(texts)
+        points, commas = meanings.points.take(place), meanings.commas.take(place)
         # The rule are numbers; what else they may be would cost time.
         months = len(texts) > 0 and numbers.has_shape(texts[:LOOKED_AT], numbers.MONTH).all()
         most = max(int(rows[found.of_unit("")].sum()) for found in (points, commas))
         plain = 2 * most > rows.sum() and not dated and not months
         shapes = _shapes(texts, rows, points.values, commas.values, plain)
         never = np.full(len(texts), np.datetime64("NaT", "us"))
-        times = [never if plain else dates.parsed(texts, first) for first in (False, True)]
+        times = [never, never] if plain else [found[place] for found in meanings.times]
         few = plain and not shapes["codes"]
         frequent = np.argsort(-heavy, kind="stable")[: NUMBER_LEVELS if few else MOST_LEVELS]
         levels: Counter[str] = Counter()
@@ -172,8 +224,7 @@ def _different(
 
     Numbers most of which differ are not put together: that would cost more than to take each.
     """
-    some = column[:LOOKED_AT]
-    if 2 * len(some.unique()) > len(some) and numbers.plain(column):
+    if _differ(column):
         here = column.is_valid().to_numpy(zero_copy_only=False)
         lost = float(weight[~here].sum())
         return column.drop_null(), np.ones(here.sum(), int), weight[here], lost
@@ -184,6 +235,12 @@ def _different(
     nothing = np.append(absent(known).to_numpy(zero_copy_only=False), True)
     texts = known.filter(pa.array(~nothing[:-1]))
     return texts, rows[~nothing], weights[~nothing], float(weights[nothing].sum())
+
+
+def _differ(column: pa.Array) -> bool:
+    """Whether a column has numbers most of which differ."""
+    some = column[:LOOKED_AT]
+    return 2 * len(some.unique()) > len(some) and numbers.plain(column)
 
 
 def _shapes(
