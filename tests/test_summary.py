@@ -2,6 +2,7 @@
 
 import datetime as dt
 import itertools
+import pickle
 
 import numpy as np
 import pyarrow as pa
@@ -13,14 +14,14 @@ from quick import assert_one_sentence
 from sklearn.utils import compute_sample_weight
 
 from sepgp import InvalidData
-from sepgp.data.columns import dates
+from sepgp.data.columns import dates, numbers, texts
 from sepgp.data.columns.texts import MOST_LEVELS, Choices, Meanings, Texts
 from sepgp.data.encoding import Number, Text
 from sepgp.data.moments import Moments, standardization
-from sepgp.data.rows import ArrayRows, TableRows
+from sepgp.data.rows import ArrayRows, Block, TableRows
 from sepgp.data.scaling import LARGEST
 from sepgp.data.summary import Summary
-from sepgp.data.survey import survey
+from sepgp.data.survey import Findings, survey
 
 FIELDS = ("weight", "mean", "squares", "low", "high", "missing")
 
@@ -350,3 +351,36 @@ def test_texts_were_read_anew_for_every_class(monkeypatch) -> None:
     y = np.arange(60) % 6
     survey(TableRows(pa.table({"a": [f"City {i % 9}" for i in range(60)], "y": y}), "y"))
     assert len(seen) == 2  # with the month first, and with the day
+
+
+def test_texts_were_read_again_in_every_block(monkeypatch) -> None:
+    parsed, read = numbers.parsed, []
+
+    def watched(texts, *others, **more):
+        read.append(len(texts))
+        return parsed(texts, *others, **more)
+
+    monkeypatch.setattr(numbers, "parsed", watched)
+    blocks = ["red", "3 kg", None, "n/a", "red"], ["blue", "3 kg"], [f"t{i}" for i in range(30)]
+    first, more, many = (pa.array(values, pa.large_string()) for values in blocks)
+    known = Meanings.of(first)
+    assert known is not None
+    assert known.points.values.tolist()[1] == 3
+    assert Meanings.of(first[:2], known) is known
+    both = Meanings.of(more, known)
+    assert both is not None
+    assert both.texts.to_pylist() == ["red", "3 kg", "blue"]
+    assert_array_equal(both.points.values, parsed(both.texts).values)
+    assert read == [2, 3]
+    monkeypatch.setattr(texts, "REMEMBERED", 20)
+    afresh = Meanings.of(many, both)
+    assert afresh is not None
+    assert afresh.texts.equals(many)
+
+
+def test_workers_do_not_send_what_texts_mean() -> None:
+    found = Findings("y")
+    table = pa.table({"a": ["red", "blue"] * 20})
+    found.add(0, Block(table, np.array([0, 1] * 20), np.ones(40)))
+    assert found._by_class._meanings["a"] is not None
+    assert pickle.loads(pickle.dumps(found))._by_class._meanings == {}

@@ -173,8 +173,15 @@ class Summary:
         return standardized(np.concatenate(columns, axis=1))
 
 
-def meanings(X: Floats | pa.Table, as_text: Collection[str] = ()) -> dict[str, Meanings | None]:
-    """Those of the texts of a table, by column, for `Summary.of` of parts of its rows."""
+def meanings(
+    X: Floats | pa.Table,
+    as_text: Collection[str] = (),
+    known: Mapping[str, Meanings | None] | None = None,
+) -> dict[str, Meanings | None]:
+    """Those of the texts of a table, by column, for `Summary.of` of parts of its rows.
+
+    Those of an earlier block are `known`.
+    """
     if not isinstance(X, pa.Table):
         return {}
     kinds = enc.kinds(X.schema)
@@ -182,7 +189,8 @@ def meanings(X: Floats | pa.Table, as_text: Collection[str] = ()) -> dict[str, M
     for name in kinds:
         if kinds[name] == "text" or (kinds[name] == "number" and name in as_text):
             with _named(name):
-                found[name] = Meanings.of(enc.text(X[name]).combine_chunks())
+                before = None if known is None else known.get(name)
+                found[name] = Meanings.of(enc.text(X[name]).combine_chunks(), before)
     return found
 
 

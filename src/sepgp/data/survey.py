@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sepgp.data import checks
-from sepgp.data.columns.texts import AS_FOUND, Choices, Texts
+from sepgp.data.columns.texts import AS_FOUND, Choices, Meanings, Texts
 from sepgp.data.columns.verdict import Note, may_be_levels
 from sepgp.data.encoding import Encoding
 from sepgp.data.label_means import Learned, label_means, prior_strength
@@ -81,6 +81,11 @@ class _Classes:
         self._labels: NDArray[Any] | None = None
         self.counts: dict[Any, int] = {}
         self.summaries: dict[Any, Summary] = {}
+        self._meanings: dict[str, Meanings | None] = {}
+        """Of the texts of the last block, which those of the next one are like."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_meanings": {}}  # workers send what they have seen, not how
 
     def add(self, block: Block) -> None:
         """Add the rows of a block."""
@@ -89,14 +94,14 @@ class _Classes:
         known = found if self._labels is None else _union(self._labels, found, self._name)
         checks.several_classes(known, self._name, sum(self.counts.values()) + len(block))
         self._labels = known
-        shared = meanings(block.X, self._as_text)
+        self._meanings = meanings(block.X, self._as_text, self._meanings)
         for label in found:
             where = y == label
             self.counts[label] = self.counts.get(label, 0) + int(where.sum())
             where &= block.weight > 0
             if where.any():
                 rows, weight = _filtered(block.X, where), block.weight[where]
-                part = Summary.of(rows, weight, self._as_text, shared)
+                part = Summary.of(rows, weight, self._as_text, self._meanings)
                 before = self.summaries.get(label)
                 self.summaries[label] = part if before is None else before + part
 

@@ -26,8 +26,8 @@ RISING_SHARE = 0.1
 FREE_STEPS = 30
 """First steps in which log Z_q may fall: sites are being filled, and fast steps find the way."""
 SETTLING = 6
-"""The last of them, where log Z_q is to rise. They hold ξ until the tied site has caught up with it:
-out of balance, log Z_q is too high, and the moves that follow would be blamed for its fall."""
+"""The last of them, where log Z_q is to rise. They hold ξ until the tied site has caught up with
+it: out of balance, log Z_q is too high, and the moves that follow would be blamed for its fall."""
 STEPS, MINIBATCH_STEPS = 250, 1000
 """Without a number of steps or a time budget: when every step sees all rows, and otherwise."""
 

@@ -27,6 +27,8 @@ NUMBER_LEVELS = 128
 """The same of texts that are numbers, most likely."""
 LOOKED_AT = 1000
 """Texts of a block that are looked at to see whether most differ."""
+REMEMBERED = 20_000
+"""Texts whose meanings are kept for the blocks that follow, at most."""
 SKETCH = 1024
 """Smallest hashes that are kept to estimate how many different texts there are."""
 
@@ -57,12 +59,22 @@ class Meanings:
         self.texts = texts
 
     @classmethod
-    def of(cls, column: pa.Array) -> Self | None:
-        """Of the texts of a column; None for numbers that are read faster one by one."""
+    def of(cls, column: pa.Array, known: Self | None = None) -> Self | None:
+        """Of the texts of a column; None for numbers that are read faster one by one.
+
+        Those of an earlier block are `known`, and stay so as long as they are not too many.
+        """
         if _differ(column):
             return None
         texts = column.unique().drop_null()
-        return cls(texts.filter(pc.invert(absent(texts))))
+        texts = texts.filter(pc.invert(absent(texts)))
+        if known is None:
+            return cls(texts)
+        new = texts.filter(pc.invert(pc.is_in(texts, value_set=known.texts)))
+        if not len(new):
+            return known
+        together = pa.concat_arrays([known.texts, new])
+        return cls(together if len(together) <= REMEMBERED else texts)
 
     def places(self, texts: pa.Array) -> NDArray[np.int_]:
         """Where these texts are."""
