@@ -281,3 +281,15 @@ def test_warm_start_with_other_labels_is_refused() -> None:
     model = quick(warm_start=True).fit(X, Y)
     with pytest.raises(InvalidData, match="use the same labels or warm_start=False"):
         model.fit(X, Y + 5)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_a_weight_of_1e50_ended_in_an_error_of_torch(n_classes) -> None:
+    X, y = blobs(60, 2)[0], np.arange(60) % n_classes
+    weight = np.ones(60)
+    weight[7] = 1e50
+    with pytest.raises(InvalidData, match="sample_weight has a value of 1e") as caught:
+        quick().fit(X, y, sample_weight=weight)
+    assert_one_sentence(str(caught.value))
+    weight[7] = 1e15
+    assert np.isfinite(quick().fit(X, y, sample_weight=weight).predict_proba(X)).all()

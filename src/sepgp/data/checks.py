@@ -25,6 +25,8 @@ LABELS = (str, bool, int, float, np.bool_, np.integer, np.floating)
 """Types of labels: those that a model file can hold."""
 MANY_ROWS = 100
 """With fewer, classes of one row are nothing strange."""
+HEAVIEST = 1e15
+"""Weight of a row: beyond, other rows are lost in the rounding of a sum."""
 
 
 def choices(given: Choices) -> None:
@@ -126,6 +128,11 @@ def weights(values: Any, n_rows: int, what: str = "sample_weight") -> Floats:
         raise InvalidData(
             f"{what} has a value that is negative, missing, NaN or infinite; "
             "give a weight of at least 0 for every row."
+        )
+    if weight.size and weight.max() > HEAVIEST:
+        raise InvalidData(
+            f"{what} has a value of {weight.max():.3g}; a weight is the number of rows that a row "
+            f"counts for, at most {HEAVIEST:.0e}: divide all weights by their mean."
         )
     return weight
 
