@@ -24,6 +24,8 @@ NUMBERS = 2**18
 """Rows are predicted so many numbers at a time, rows × m × classes: they stay in the cache."""
 AT_ONCE = 4
 """So many times as many rows are scaled at once, which takes many small operations."""
+PART = 2**14
+"""Rows whose probabilities are found at a time, of those that have means and variances."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +97,7 @@ class Model:
 
     def latent(self, X: Any) -> Any:
         """Mean and variance of f at rows X, two arrays of shape (n,), or (n, C) for C > 2."""
-        return self.predict(X, lambda mean, variance: (mean, variance))
+        return self._of_features(X, self.latent_of_features)
 
     def probabilities(self, X: Any) -> Any:
         """Probabilities of the classes at rows X, shape (n, C)."""
@@ -137,12 +139,24 @@ class Model:
             self, classes=self.classes[::-1], predictor=predictor, sites=sites, mean=mean
         )
 
-    def predict(self, X: Any, result: Callable[[Floats, Floats], Any]) -> Any:
-        """The result that mean and variance of f lead to.
+    def predict(self, X: Any, result: Callable[[Floats, Floats], Floats]) -> Any:
+        """The result that mean and variance of f lead to, an array with a first axis of rows.
 
         Cost O(m² + md) per row; memory O(m) per row of a chunk.
         """
-        return self._of_features(X, lambda rows: result(*self.latent_of_features(rows)))
+
+        def found(rows: NDArray[Any]) -> Floats:
+            mean, variance = self.latent_of_features(rows)
+            starts, parts = range(0, max(1, len(rows)), PART), dict[int, Floats]()
+
+            def work(begin: int) -> None:
+                part = slice(begin, begin + PART)
+                parts[begin] = result(mean[part], variance[part])
+
+            spread(work, starts)
+            return np.concatenate([parts[begin] for begin in starts])
+
+        return self._of_features(X, found)
 
     def _of_features(self, X: Any, result: Callable[[NDArray[Any]], Any]) -> Any:
         """The result that rows of features lead to.
