@@ -1,19 +1,16 @@
 """Predictions: the posterior folded into two arrays, so that a row costs one product."""
 
-import itertools
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from sepgp.gp.cholesky import JITTER
-from sepgp.gp.fitc import Posterior, means, times
+from sepgp.gp.fitc import Posterior, blocks, means, times
 from sepgp.gp.kernels import Kernel
 from sepgp.gp.natural import Natural
 from sepgp.gp.whitened import Whitened, whitened
 
-BLOCKS = 4
-"""Of a triangular F, each of which needs the columns from its own first one on."""
 PAIR = 2.0
 """With many classes, the factor on the sites in the variances of predictions: see `predictor`."""
 
@@ -78,6 +75,6 @@ def squared_norms(F: Tensor, Kmb: Tensor) -> Tensor:
     if F.ndim == 3:
         return (F @ Kmb).square_().sum(-2)
     norms = Kmb.new_zeros(Kmb.shape[1])
-    for begin, end in itertools.pairwise(block * len(F) // BLOCKS for block in range(BLOCKS + 1)):
+    for begin, end in blocks(len(F)):
         norms += (F[begin:end, begin:] @ Kmb[begin:]).square_().sum(0)
     return norms
