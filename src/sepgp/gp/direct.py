@@ -59,7 +59,7 @@ class Direct(FITC):
         return rows.W
 
     def site_sum(self, rows: Rows, nu: Tensor, mu: Tensor) -> Natural:
-        """W diag(ν) Wᵀ, Wμ. Cost 1.5m² per row."""
+        """W diag(ν) Wᵀ, Wμ. Cost 1.25m² per row."""
         return coordinate_sum(rows.W, nu, mu)
 
     def posterior(self, sites: Natural, share: float = 1.0) -> Posterior:

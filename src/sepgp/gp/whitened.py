@@ -54,7 +54,7 @@ class Whitened(FITC):
         return self.L_inverse.T @ rows.W.double()
 
     def site_sum(self, rows: Rows, nu: Tensor, mu: Tensor) -> Natural:
-        """L⁻ᵀ W diag(ν) Wᵀ L⁻¹, L⁻ᵀWμ. Cost 2.25m³ + 1.5m² per row."""
+        """L⁻ᵀ W diag(ν) Wᵀ L⁻¹, L⁻ᵀWμ. Cost 2.25m³ + 1.25m² per row."""
         Lambda, b = coordinate_sum(rows.W, nu, mu)
         return Natural(congruent_lower(self.L_inverse, Lambda), times(self.L_inverse.mT, b))
 
