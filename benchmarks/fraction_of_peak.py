@@ -20,9 +20,10 @@ import torch
 from sepgp.data.array_source import ArraySource
 from sepgp.data.batches import Batching
 from sepgp.data.scaling import identity
-from sepgp.gp.fitc import gram
+from sepgp.gp.fitc import congruent, gram
 from sepgp.gp.hyperparameters import Hyperparameters, pull_back
 from sepgp.gp.kernels import KERNELS
+from sepgp.gp.whitened import congruent_lower, lower_times, upper_times
 from sepgp.likelihoods import for_classes
 from sepgp.training.memory import keep_freed_memory
 from sepgp.training.settings import Settings
@@ -118,14 +119,18 @@ def row_products(m: int, batch: int, dtype: torch.dtype) -> Callable[[], object]
     """A function that takes the products over rows that a step takes.
 
     Direct: K⁻¹V, Σ\\V, a sum over rows of which a quarter is copied, and the adjoint of Kmm.
-    Whitened has one more, for the adjoint of Kmb.
+    Whitened has one more, for the adjoint of Kmb, and two of them are with triangular matrices.
     """
     S, V = torch.randn(m, m, dtype=dtype), torch.randn(m, batch, dtype=dtype)
     weight = torch.rand(batch, dtype=dtype)
 
     def products() -> None:
-        for _ in range(2 if dtype == torch.float64 else 3):
+        torch.mm(S, V)
+        if dtype == torch.float64:
             torch.mm(S, V)
+        else:
+            lower_times(S, V)
+            upper_times(S, V)
         gram(V, weight)
         torch.mm(V, V.T)
 
@@ -133,9 +138,11 @@ def row_products(m: int, batch: int, dtype: torch.dtype) -> Callable[[], object]
 
 
 def square_products(m: int, dtype: torch.dtype) -> Callable[[], object]:
-    """A function that takes the m × m products of a step: 4 if direct, 7 if whitened."""
+    """A function that takes the m × m products of a step: KΛK, or three with triangular L."""
     S = torch.randn(m, m, dtype=torch.float64)
-    return lambda: [S @ S for _ in range(4 if dtype == torch.float64 else 7)]
+    if dtype == torch.float64:
+        return lambda: congruent(S, S)
+    return lambda: [congruent_lower(S, S) for _ in range(3)]
 
 
 def factorisations(m: int) -> Callable[[], object]:

@@ -35,11 +35,11 @@ from sepgp import GPClassifier
 from sepgp.data.batches import Batch
 from sepgp.gp.cholesky import JITTER, MAX_JITTER, safe_cholesky
 from sepgp.gp.direct import direct
-from sepgp.gp.fitc import FITC, gaussian
+from sepgp.gp.fitc import FITC, gaussian, gram
 from sepgp.gp.kernels import RBF
 from sepgp.gp.natural import Natural
 from sepgp.gp.predictor import posterior, predict, predictor, squared_norms, triangular
-from sepgp.gp.whitened import whitened
+from sepgp.gp.whitened import congruent_lower, lower_times, upper_times, whitened
 from sepgp.likelihoods import Multinomial, PowerProbit, Probit, for_classes
 from sepgp.training.loop import train
 from sepgp.training.optimizers import Adam, Sign
@@ -257,6 +257,20 @@ def test_a_triangular_matrix_has_the_norms_of_the_full_one(shape) -> None:
     assert_close(R, R.triu())
     assert_close(R.mT @ R, F.mT @ F)
     assert_close(squared_norms(R, k), (F @ k).square().sum(-2))
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (2, 2), (3, 3), (9, 9), (4, 9, 9)])
+def test_products_with_triangular_and_symmetric_matrices_are_those_with_full_ones(shape) -> None:
+    random = torch.Generator().manual_seed(0)
+    A, V = (torch.randn(shape, generator=random, dtype=torch.float64) for _ in range(2))
+    L, Lambda, weight = A.tril(), A + A.mT, V[..., 0, :]
+    assert_close(lower_times(L, V), L @ V)
+    assert_close(upper_times(L.mT, V), L.mT @ V)
+    assert_close(congruent_lower(L, Lambda), L.mT @ Lambda @ L)
+    assert_close(gram(V, weight), (V * weight.unsqueeze(-2)) @ V.mT)
+    if len(shape) == 3:  # one matrix for all
+        assert_close(congruent_lower(L[0], Lambda), L[0].mT @ Lambda @ L[0])
+        assert_close(gram(V[0], weight), (V[0] * weight.unsqueeze(-2)) @ V[0].mT)
 
 
 def test_a_predictor_has_the_jitter_of_its_training() -> None:

@@ -19,6 +19,7 @@ from sepgp.gp.kernels import named
 from sepgp.gp.natural import Natural
 from sepgp.gp.predictor import predict, predictor
 from sepgp.likelihoods import for_classes
+from sepgp.threads import Threads, allowed
 from sepgp.training.memory import keep_freed_memory
 from sepgp.training.schedule import Schedule, inducing_rate
 from sepgp.training.settings import Settings as Training
@@ -49,7 +50,10 @@ def classifier(rows: Rows, settings: Settings, seed: int, **options: Any) -> GPC
 
 
 class Sepgp:
-    """The steps that `GPClassifier.fit` takes, one by one, so that a look is not on the clock."""
+    """The steps that `GPClassifier.fit` takes, one by one, so that a look is not on the clock.
+
+    As there, each is taken with the number of threads that is fastest, of those allowed.
+    """
 
     def __init__(self, rows: Rows, settings: Settings, seed: int) -> None:
         keep_freed_memory()
@@ -68,6 +72,7 @@ class Sepgp:
         self._likelihood = for_classes(rows.n_classes)
         self._engine = Engine.of(defaults, self._likelihood, self._hyper)
         self._state = self._engine.init(len(Z), n, minibatch=True)
+        self._threads = Threads(allowed())
 
     def warm_up(self) -> None:
         start = self._state
@@ -79,9 +84,9 @@ class Sepgp:
         rate = self._rate
         done = math.acos(2 * scale - 1) / math.pi  # the driver's schedule, backwards
         share = inducing_rate(rate, self._steps / done if done else 1.0) / rate
-        self._state, _ = self._engine.step(
-            self._state, next(self._batches), self._source.total_weight, rate * scale, share
-        )
+        batch, n = next(self._batches), self._source.total_weight
+        with self._threads.timed():
+            self._state, _ = self._engine.step(self._state, batch, n, rate * scale, share)
 
     def nll(self, X: Floats, y: NDArray[np.int8]) -> float:
         # The sites were refined under the hyper-parameters from before the last move.

@@ -16,17 +16,15 @@ from sepgp.gp.fitc import (
     FITC,
     Posterior,
     Rows,
-    congruent,
+    blocks,
     coordinate_sum,
+    each,
     gaussian,
     n_sharing,
     second_moment,
     times,
 )
 from sepgp.gp.natural import Natural
-
-SMALL = 5e-5
-"""A share of the sites whose square is below the rounding of float32."""
 
 
 @dataclass(frozen=True)
@@ -39,13 +37,13 @@ class Whitened(FITC):
     """In the shape of L."""
 
     def rows(self, Kmb: Tensor, kdiag: Tensor, pull: Callable[..., Tensor]) -> Rows:
-        """V = W = L⁻¹Kmb. Cost 2m² per row."""
-        V = self.L_inverse.to(Kmb.dtype) @ Kmb
+        """V = W = L⁻¹Kmb. Cost 1.25m² per row."""
+        V = lower_times(self.L_inverse.to(Kmb.dtype), Kmb)
         return Rows(V, V, (kdiag - (V * V).sum(-2)).clamp_min_(0), pull)
 
     def to_coordinates(self, sites: Natural) -> Natural:
-        """LᵀΛL, Lᵀb. Cost 4m³."""
-        return Natural(congruent(self.L, sites.Lambda), times(self.L.mT, sites.b))
+        """LᵀΛL, Lᵀb. Cost 2.25m³."""
+        return Natural(congruent_lower(self.L, sites.Lambda), times(self.L.mT, sites.b))
 
     def rotate(self, directions: Tensor, dtype: torch.dtype) -> Tensor:
         """Lᵀo for directions o over u, shape (m, b). Cost 2m² per row."""
@@ -56,9 +54,9 @@ class Whitened(FITC):
         return self.L_inverse.T @ rows.W.double()
 
     def site_sum(self, rows: Rows, nu: Tensor, mu: Tensor) -> Natural:
-        """L⁻ᵀ W diag(ν) Wᵀ L⁻¹, L⁻ᵀWμ. Cost 4m³ + 1.5m² per row."""
+        """L⁻ᵀ W diag(ν) Wᵀ L⁻¹, L⁻ᵀWμ. Cost 2.25m³ + 1.25m² per row."""
         Lambda, b = coordinate_sum(rows.W, nu, mu)
-        return Natural(congruent(self.L_inverse, Lambda), times(self.L_inverse.mT, b))
+        return Natural(congruent_lower(self.L_inverse, Lambda), times(self.L_inverse.mT, b))
 
     def posterior(self, sites: Natural, share: float = 1.0) -> Posterior:
         """N(S Lᵀb, S) with S⁻¹ = I + share·LᵀΛL. Cost m³."""
@@ -66,30 +64,55 @@ class Whitened(FITC):
         precision.diagonal(dim1=-2, dim2=-1).add_(1)
         return gaussian(precision, share * sites.b, 0.0)
 
-    def without(self, q: Posterior, sites: Natural, share: float) -> Posterior:
-        """S + share(S − S²) for a small share, to O(share²): a product, and no factorisation.
-
-        The log norm stays that of q.
-        """
-        if share > SMALL:
-            return super().without(q, sites, share)
-        cov = (1 + share) * q.cov - share * (q.cov @ q.cov)
-        return q._replace(mean=q.mean - share * self.shrunk(q), cov=cov)
-
     def shrunk(self, q: Posterior) -> Tensor:
         """S·mean."""
         return times(q.cov, q.mean)
 
     def adjoint_Kmm(self, q: Posterior, cross: Tensor, scale: float) -> Tensor:
-        """L⁻ᵀ(½(S + μμᵀ − I) − scale cross)L⁻¹. Cost 4m³."""
+        """L⁻ᵀ(½(S + μμᵀ − I) − scale sym(cross))L⁻¹. Cost 2.25m³."""
         inner = second_moment(q, self.L.shape)
-        inner.sub_(cross, alpha=2 * scale).mul_(0.5)
+        inner.sub_(cross + cross.mT, alpha=scale).mul_(0.5)
         inner.diagonal(dim1=-2, dim2=-1).sub_(0.5 * n_sharing(q.mean, self.L))
-        return self.L_inverse.mT @ (inner @ self.L_inverse)
+        return congruent_lower(self.L_inverse, inner)
 
     def adjoint_Kmb(self, adjoint: Tensor) -> Tensor:
-        """L⁻ᵀ times it. Cost 2m² per row."""
-        return self.L_inverse.mT.to(adjoint.dtype) @ adjoint
+        """L⁻ᵀ times it. Cost 1.25m² per row."""
+        return upper_times(self.L_inverse.mT.to(adjoint.dtype), adjoint)
+
+
+def lower_times(L: Tensor, X: Tensor) -> Tensor:
+    """L X for a lower triangular L, shapes (m, m) and (m, b), or with C of each. Cost 1.25m² b."""
+    product = torch.empty_like(X)
+    for begin, end in blocks(L.shape[-1]):
+        torch.matmul(L[..., begin:end, :end], X[..., :end, :], out=product[..., begin:end, :])
+    return product
+
+
+def upper_times(U: Tensor, X: Tensor) -> Tensor:
+    """U X for an upper triangular U, shapes (m, m) and (m, b), or with C of each. Cost 1.25m² b."""
+    product = torch.empty_like(X)
+    for begin, end in blocks(U.shape[-1]):
+        torch.matmul(U[..., begin:end, begin:], X[..., begin:, :], out=product[..., begin:end, :])
+    return product
+
+
+def congruent_lower(L: Tensor, Lambda: Tensor) -> Tensor:
+    """LᵀΛL for a lower triangular L and a symmetric Λ, as in `congruent`. Cost 2.25m³.
+
+    The left half of L's columns and the right half, which has zeros above, are taken by themselves,
+    and of the two products between them one.
+    """
+    if Lambda.ndim == 3:
+        pairs = zip(each(L, Lambda), Lambda, strict=True)
+        return torch.stack([congruent_lower(*own) for own in pairs])
+    half = len(L) // 2
+    left, right = L[:, :half], L[half:, half:]
+    Lambda_left, result = Lambda @ left, torch.empty_like(Lambda)
+    result[:half, :half] = left.T @ Lambda_left
+    result[half:, :half] = right.T @ Lambda_left[half:]
+    result[:half, half:] = result[half:, :half].T
+    result[half:, half:] = right.T @ (Lambda[half:, half:] @ right)
+    return result
 
 
 def invert_triangular(L: Tensor) -> Tensor:

@@ -125,7 +125,7 @@ def row_sums(
     B: Tensor,
     log_removal: Tensor | float = 0.0,
 ) -> Sums:
-    """The sums over a batch. Cost 2m² to 4m² per row, and the kernel's derivative.
+    """The sums over a batch. Cost 2m² to 3.25m² per row, and the kernel's derivative.
 
     Column i of B, shape (m, b), is as in `adjoint_rows`, weighted; it is overwritten.
     """

@@ -76,7 +76,7 @@ def without_share(
 
 
 def sums(prepared: Prepared, rows: Rows, factors: Factors) -> Sums:
-    """Those of SEP for rows that are all of one part, under its cavity. Cost 8m² per row."""
+    """Those of SEP for rows that are all of one part, under its cavity. Cost as there."""
     assert isinstance(prepared.sites, tuple)
     found = sep.sums(prepared._replace(cavity=prepared.sites[factors.part]), rows, factors)
     return replace(found, part_sites={factors.part: (found.sites, found.weight)})

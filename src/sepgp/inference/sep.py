@@ -11,8 +11,8 @@ State = Natural
 """The tied site φ̃(u) = exp(−½ uᵀΛu + bᵀu): O(m²) numbers, however many rows there are."""
 
 LARGE, HUGE = 1e4, 1e6
-"""From `LARGE` rows on, n(g(cavity) − g(q)) is found without a difference; from `HUGE` on, the
-cavity without a factorisation: 1/n is then less than anything else that is left out."""
+"""From `LARGE` rows on, q is found from the cavity without a factorisation; from `HUGE` on, sums
+over rows are in float64."""
 
 
 def init(n_inducing: int, n_rows: int, minibatch: bool, latents: tuple[int, ...] = ()) -> State:
@@ -28,21 +28,21 @@ def prepare(
 
     With a power a below 1 the cavity lacks a/n of the site, and at 0 it is q.
     """
-    site = fitc.to_coordinates(state)
-    q = fitc.posterior(site)
-    if power == 0:
-        cavity = q
-    elif n < HUGE:
-        cavity = fitc.without(q, site, power / max(n, 1.0))
-    else:
-        cavity = q._replace(mean=q.mean - power * fitc.shrunk(q) / n)
+    site, share = fitc.to_coordinates(state), power / max(n, 1.0)
+    cavity = fitc.posterior(site, 1 - share)
     if n < LARGE * power:
+        q = fitc.posterior(site)
         return Prepared(fitc, n, q, cavity, n / power * (cavity.log_norm - q.log_norm))
-    return Prepared(fitc, n, q, cavity, log_removal(site, q, cavity))
+    # All n rows see the cavity. Of q nothing is multiplied by n, so its covariance may be off by
+    # O(1/n): that of the cavity does, and saves a factorisation.
+    q = cavity._replace(mean=cavity.mean + share * fitc.shrunk(cavity))
+    removal = log_removal(site, q, cavity)
+    q = q._replace(log_norm=cavity.log_norm - share * removal)
+    return Prepared(fitc, n, q, cavity, removal)
 
 
 def sums(prepared: Prepared, rows: Rows, factors: Factors) -> Sums:
-    """Lines 2.2 and 2.3 for the rows of a batch. Cost 8m² per row."""
+    """Lines 2.2 and 2.3 for the rows of a batch. Cost 5.25m² to 6.5m² per row."""
     V, weight = rows.V, factors.weight
     mean, cov = prepared.cavity.mean.to(V.dtype), prepared.cavity.cov.to(V.dtype)
     covV = cov @ V
@@ -71,7 +71,8 @@ def log_removal(site: Natural, q: Posterior, cavity: Posterior) -> Tensor:
 
     By the share t of the site in q, whose precision is P + tM: dg/dt = E_t[log φ̃] =
     bᵀμ − ½ μᵀMμ − ½ tr(MΣ). The plain difference of g would multiply its rounding by n; the
-    derivative at the middle of the step from 1 to 1 − 1/n does not.
+    derivative at the middle of the step from 1 to 1 − 1/n does not. Of two covariances that are
+    taken to be the same one the error is O(1/n).
     """
     M, mean = site.Lambda, 0.5 * (q.mean + cavity.mean)
     trace = _dot(M, q.cov)
