@@ -3,12 +3,15 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
 import sepgp
 from sepgp import GPClassifier, kernels, means
 from sepgp.data.components import projected
 from sepgp.data.moments import standardization
+from sepgp.gp.hyperparameters import Hyperparameters
+from sepgp.likelihoods import Probit
 from sepgp.training import choice
 
 QUICK = {"n_inducing": 20, "batch_size": 500, "random_state": 0}
@@ -230,3 +233,41 @@ def test_trials_did_not_know_the_prior_mean(short, monkeypatch) -> None:
     monkeypatch.setattr(choice, "score", score)
     GPClassifier(max_iter=80, mean=DecisionTreeClassifier(min_samples_leaf=10), **QUICK).fit(X, y)
     assert max(found) < 0.2  # without the mean, more than .6
+
+
+@pytest.mark.parametrize("y", [2, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("better", ["process", "mean"])
+def test_trials_choose_whether_the_process_or_its_mean_comes_first(
+    y, better, short, monkeypatch
+) -> None:
+    X = rows()[0]
+    labels = np.digitize(X[:, 0] + X[:, 1], [0.0] if y == 2 else [-0.7, 0.7])
+    monkeypatch.setattr(choice, "WORTH_FACTOR", 80)
+    tried: list[float] = []
+
+    def score(candidate, factor, **_) -> float:
+        tried.append(factor)
+        return float((factor > 0) == (better == "process"))
+
+    monkeypatch.setattr(choice, "score", score)
+    started, real = [], Hyperparameters.__init__
+
+    def init(self, *arguments, **more) -> None:
+        started.append(arguments[4])
+        real(self, *arguments, **more)
+
+    monkeypatch.setattr(Hyperparameters, "__init__", init)
+    GPClassifier(mean=LogisticRegression(), max_iter=80, **QUICK).fit(X, labels)
+    assert min(tried[-2:]) == 0.0 < max(tried[-2:])
+    assert started == [0.0 if better == "process" else max(tried)]
+
+
+def test_a_trial_with_a_prior_mean_was_as_dull_as_one_without(short, monkeypatch) -> None:
+    """In one step the process is told next to nothing; its scores are right."""
+    X, y = rows()
+    held_out = choice.Some(X, y.astype(int), np.ones(len(X)), np.where(y, 3.0, -3.0))
+    scaling = standardization(X, np.ones(len(X)))
+    given = choice.rows_of_trials(held_out, scaling)
+    candidate = choice.candidates(scaling, X, 100, 2)[0]
+    nll = choice.score(candidate, likelihood=Probit(), factor=1.0, steps=2, **given)
+    assert nll < 0.005  # with the usual amplitude, .03
