@@ -262,12 +262,23 @@ def test_trials_choose_whether_the_process_or_its_mean_comes_first(
     assert started == [0.0 if better == "process" else max(tried)]
 
 
-def test_a_trial_with_a_prior_mean_was_as_dull_as_one_without(short, monkeypatch) -> None:
-    """In one step the process is told next to nothing; its scores are right."""
+@pytest.mark.parametrize(("factor", "variance"), [(None, 2.0), (0.0, 2.0), (1.0, 0.1)])
+def test_a_trial_with_a_prior_mean_was_as_dull_as_one_without(
+    factor, variance, short, monkeypatch
+) -> None:
+    """It begins as the training does: the process has a small amplitude beside the whole mean."""
     X, y = rows()
-    held_out = choice.Some(X, y.astype(int), np.ones(len(X)), np.where(y, 3.0, -3.0))
+    whole = choice.Some(X, y.astype(int), np.ones(len(X)), None if factor is None else X[:, 0])
     scaling = standardization(X, np.ones(len(X)))
-    given = choice.rows_of_trials(held_out, scaling)
     candidate = choice.candidates(scaling, X, 100, 2)[0]
-    nll = choice.score(candidate, likelihood=Probit(), factor=1.0, steps=2, **given)
-    assert nll < 0.005  # with the usual amplitude, .03
+    found = []
+
+    def spied(kernel, Z, **more) -> Hyperparameters:
+        found.append(float(kernel.diag(Z[:1]).detach()))
+        return Hyperparameters(kernel, Z, **more)
+
+    monkeypatch.setattr(choice, "Hyperparameters", spied)
+    given = choice.rows_of_trials(whole, scaling)
+    for _ in range(2):  # a trial leaves its candidate as it was
+        choice.score(candidate, likelihood=Probit(), factor=factor, steps=2, **given)
+    assert found == pytest.approx([variance, variance])

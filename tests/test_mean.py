@@ -343,21 +343,6 @@ def test_rows_kept_aside_end_no_training_early(monkeypatch) -> None:
     assert GPClassifier(validation_fraction=0.1, **how).fit(X, Y).n_iter_ < 300
 
 
-@pytest.mark.slow
-def test_a_process_overfitted_what_its_mean_had_left(monkeypatch) -> None:
-    """As on bank marketing: inducing points in many columns, and labels that are explained."""
-    monkeypatch.setattr(prior, "FEWEST", 1000)
-    rows, y = noisy(6000)
-    how = {"n_inducing": 100, "max_iter": 300, "random_state": 0}
-    model = GPClassifier(mean=LogisticRegression(), **how).fit(rows[:3000], y[:3000])
-    alone = LogisticRegression().fit(rows[:3000], y[:3000])
-    nll = [
-        -one.predict_log_proba(rows[3000:])[np.arange(3000), y[3000:]].mean()
-        for one in (model, alone)
-    ]
-    assert nll[0] < nll[1] + 0.003
-
-
 # --- out of sample ----------------------------------------------------------------------------
 
 
