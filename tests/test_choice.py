@@ -3,12 +3,15 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
 import sepgp
 from sepgp import GPClassifier, kernels, means
 from sepgp.data.components import projected
 from sepgp.data.moments import standardization
+from sepgp.gp.hyperparameters import Hyperparameters
+from sepgp.likelihoods import Probit
 from sepgp.training import choice
 
 QUICK = {"n_inducing": 20, "batch_size": 500, "random_state": 0}
@@ -230,3 +233,52 @@ def test_trials_did_not_know_the_prior_mean(short, monkeypatch) -> None:
     monkeypatch.setattr(choice, "score", score)
     GPClassifier(max_iter=80, mean=DecisionTreeClassifier(min_samples_leaf=10), **QUICK).fit(X, y)
     assert max(found) < 0.2  # without the mean, more than .6
+
+
+@pytest.mark.parametrize("y", [2, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("better", ["process", "mean"])
+def test_trials_choose_whether_the_process_or_its_mean_comes_first(
+    y, better, short, monkeypatch
+) -> None:
+    X = rows()[0]
+    labels = np.digitize(X[:, 0] + X[:, 1], [0.0] if y == 2 else [-0.7, 0.7])
+    monkeypatch.setattr(choice, "WORTH_FACTOR", 80)
+    tried: list[float] = []
+
+    def score(candidate, factor, **_) -> float:
+        tried.append(factor)
+        return float((factor > 0) == (better == "process"))
+
+    monkeypatch.setattr(choice, "score", score)
+    started, real = [], Hyperparameters.__init__
+
+    def init(self, *arguments, **more) -> None:
+        started.append(arguments[4])
+        real(self, *arguments, **more)
+
+    monkeypatch.setattr(Hyperparameters, "__init__", init)
+    GPClassifier(mean=LogisticRegression(), max_iter=80, **QUICK).fit(X, labels)
+    assert min(tried[-2:]) == 0.0 < max(tried[-2:])
+    assert started == [0.0 if better == "process" else max(tried)]
+
+
+@pytest.mark.parametrize(("factor", "variance"), [(None, 2.0), (0.0, 2.0), (1.0, 0.1)])
+def test_a_trial_with_a_prior_mean_was_as_dull_as_one_without(
+    factor, variance, short, monkeypatch
+) -> None:
+    """It begins as the training does: the process has a small amplitude beside the whole mean."""
+    X, y = rows()
+    whole = choice.Some(X, y.astype(int), np.ones(len(X)), None if factor is None else X[:, 0])
+    scaling = standardization(X, np.ones(len(X)))
+    candidate = choice.candidates(scaling, X, 100, 2)[0]
+    found = []
+
+    def spied(kernel, Z, **more) -> Hyperparameters:
+        found.append(float(kernel.diag(Z[:1]).detach()))
+        return Hyperparameters(kernel, Z, **more)
+
+    monkeypatch.setattr(choice, "Hyperparameters", spied)
+    given = choice.rows_of_trials(whole, scaling)
+    for _ in range(2):  # a trial leaves its candidate as it was
+        choice.score(candidate, likelihood=Probit(), factor=factor, steps=2, **given)
+    assert found == pytest.approx([variance, variance])

@@ -2,6 +2,7 @@
 
 import pickle
 import sys
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -28,6 +29,7 @@ from sepgp.classifier import OF_A_RUN
 from sepgp.cli.main import app
 from sepgp.data import stream_source
 from sepgp.data.batches import Batch
+from sepgp.data.prepared import ArrayData
 from sepgp.data.rows import ArrayRows
 from sepgp.errors import InvalidData, InvalidParameter
 from sepgp.evaluation.about import about
@@ -40,7 +42,9 @@ from sepgp.inference.evidence import Factors, tilt
 from sepgp.inference.method import chosen
 from sepgp.likelihoods import Multinomial, PowerProbit, Probit
 from sepgp.report.posterior import draw, probabilities
+from sepgp.training import prior
 from sepgp.training.optimizers import Adam
+from sepgp.training.settings import Settings
 from sepgp.training.step import Engine
 
 RNG = np.random.default_rng(0)
@@ -239,16 +243,104 @@ def test_a_classifier_that_knows_nothing_changes_nothing(method, y) -> None:
 
 
 @pytest.mark.parametrize(
-    ("plenty", "learn_kernel", "start"),
-    [(10_000, True, 0.0), (100, True, 1.0), (10_000, False, 1.0)],
+    ("plenty", "learn_kernel", "steps", "from_0"),
+    [
+        (10_000, True, 20, True),
+        (100, True, 20, False),
+        (10_000, False, 20, False),
+        (10_000, True, 1, False),
+    ],
 )
-def test_the_factor_starts_at_1_with_many_rows_and_where_it_is_not_learned(
-    plenty, learn_kernel, start, monkeypatch
+def test_the_factor_starts_at_0_where_few_rows_have_time_to_teach_it(
+    plenty, learn_kernel, steps, from_0, monkeypatch
 ) -> None:
     monkeypatch.setattr(means, "PLENTY", plenty)
-    nothing = DummyClassifier(strategy="uniform")  # whose factor has no gradient
-    model = GPClassifier(mean=nothing, learn_kernel=learn_kernel, **QUICK).fit(X, Y)
-    assert model.model_.mean.factor == start
+    settings = Settings(mean=LogisticRegression(), learn_kernel=learn_kernel, max_iter=steps)
+    mean, data = prior.of_rows(settings, rows_in_memory(), 0)
+    assert mean.factor == prior.calibration(data) > 0.5
+    assert prior.first_factor(settings, mean) == (0.0 if from_0 else mean.factor)
+
+
+def rows_in_memory(y=Y):
+    return ArrayData(X, y, np.ones(len(y)), np.unique(y))
+
+
+@pytest.mark.parametrize("plenty", [10_000, 100], ids=["five folds", "halves"])
+@pytest.mark.parametrize("y", [Y, np.digitize(X[:, 0] + X[:, 1], [-0.7, 0.7])], ids=["2", "3"])
+def test_a_process_of_few_steps_made_the_probabilities_of_its_mean_dull(
+    plenty, y, monkeypatch
+) -> None:
+    """Trees had used up the time, and the prior variance of the process drew all to a half."""
+    monkeypatch.setattr(means, "PLENTY", plenty)
+    how = {"batch_size": 50, "max_iter": 1, "n_inducing": 15, "random_state": 0}
+    model = GPClassifier(mean=LogisticRegression(), **how).fit(X, y)
+    offset = model.model_.mean.offset(X)
+    alone = model.model_.likelihood.probabilities(offset, np.zeros_like(offset))
+    assert model.predict_latent(X)[1].max() < 0.11  # with the usual amplitude, about 2
+    assert np.abs(model.predict_proba(X) - alone).mean() < 0.06
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+@pytest.mark.parametrize("sharper", [0.5, 1.0, 2.0])
+def test_scores_are_calibrated(n_classes, sharper) -> None:
+    """Labels are drawn by `sharper` times the scores."""
+    rng = np.random.default_rng(0)
+    score = rng.normal(size=20_000 if n_classes == 2 else (20_000, n_classes))
+    f = sharper * score.reshape(20_000, -1)
+    f = np.column_stack([np.zeros(20_000), f]) if n_classes == 2 else f
+    y = (f + np.sqrt(0.5) * rng.normal(size=f.shape)).argmax(1)
+    data = ArrayData(np.zeros((20_000, 1)), y, np.ones(20_000), np.arange(n_classes), score=score)
+    assert prior.calibration(data) == pytest.approx(sharper, rel=0.05)
+
+
+def noisy(n):
+    """Rows with 40 columns of which one counts, so that trees of one half differ."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(n, 40))
+    return rows, (rows[:, 0] + 0.5 * rng.normal(size=n) > 0).astype(int)
+
+
+@pytest.mark.slow
+def test_the_mean_of_two_scores_was_trusted_no_more_than_one(monkeypatch) -> None:
+    monkeypatch.setattr(means, "PLENTY", 1000)
+    monkeypatch.setattr(prior, "FEWEST", 1000)
+    monkeypatch.setattr(prior, "CALIBRATED", 300)
+    rows, y = noisy(6000)
+    tree = DecisionTreeClassifier(min_samples_leaf=10)
+    how = {"n_inducing": 10, "max_iter": 12, "random_state": 0}
+    model = GPClassifier(mean=tree, **how).fit(rows[:4000], y[:4000]).model_
+    assert model.mean.ratio > 1.1
+    score = model.mean.score(rows[4000:])
+    new = ArrayData(rows[4000:], y[4000:], np.ones(2000), model.classes, score=score)
+    before, settings = model.mean.ratio, Settings(mean=tree)
+    of_training = prior.of_rows(settings, rows_of(rows, y), model.seed)[0].factor
+    assert prior.calibration(new) == pytest.approx(of_training, rel=0.2)
+    assert prior.calibration(new) * before > 1.1 * of_training
+
+
+def rows_of(rows, y):
+    return ArrayData(rows[:4000], y[:4000], np.ones(4000), np.unique(y))
+
+
+@pytest.mark.parametrize("plenty", [10_000, 100], ids=["five folds", "halves"])
+def test_a_process_with_a_mean_is_measured_on_rows_kept_aside(spy, plenty, monkeypatch) -> None:
+    """In halves the classifiers do without them too, and in folds none scores what it has seen."""
+    monkeypatch.setattr(means, "PLENTY", plenty)
+    monkeypatch.setattr(prior, "FEWEST", 600)
+    model = GPClassifier(mean=spy, **QUICK).fit(X, Y)
+    assert np.isfinite(model.history_["validation_nll"]).sum() == 2
+    assert model.model_.n_seen == pytest.approx(540, abs=3)
+    assert not any(Spy.asked)
+    union = set(map(bytes, np.concatenate(Spy.seen)))
+    assert len(union) == (600 if plenty > 600 else model.model_.n_seen)
+
+
+@pytest.mark.slow
+def test_rows_kept_aside_end_no_training_early(monkeypatch) -> None:
+    monkeypatch.setattr(prior, "FEWEST", 600)
+    how = {"mean": LogisticRegression(), "n_inducing": 5, "max_iter": 300, "random_state": 0}
+    assert GPClassifier(**how).fit(X, Y).n_iter_ == 300
+    assert GPClassifier(validation_fraction=0.1, **how).fit(X, Y).n_iter_ < 300
 
 
 # --- out of sample ----------------------------------------------------------------------------
@@ -544,11 +636,13 @@ def test_a_saved_model_has_its_classifier(tmp_path, mean, y, monkeypatch) -> Non
         means, "candidates", lambda mean, *_: [BOOSTED if mean == "trees" else mean]
     )
     model = GPClassifier(mean=mean, **QUICK).fit(X[:100], y[:100])
+    model.model_ = replace(model.model_, mean=replace(model.model_.mean, ratio=1.5))
     model.save(tmp_path / "a.sepgp")
     loaded = sepgp.load(tmp_path / "a.sepgp")
     assert (loaded.predict_proba(X) == model.predict_proba(X)).all()
     assert loaded.model_.mean.factor == model.model_.mean.factor
     assert repr(loaded.mean) == repr(model.mean)
+    assert loaded.model_.mean.ratio == 1.5
     loaded.save(tmp_path / "b.sepgp")
     assert (sepgp.load(tmp_path / "b.sepgp").predict_proba(X) == model.predict_proba(X)).all()
     loaded.partial_fit(X[100:200], y[100:200])

@@ -113,7 +113,9 @@ class GPClassifier(Fitted):
         A classifier of scikit-learn's kind, with predict_proba, that gives the prior mean of f; the
         process learns what it has missed. "trees" is HistGradientBoostingClassifier(), for more
         than 10,000 rows with larger trees if these are better on rows kept aside. A copy of it is
-        fitted in `fit`, and rows of training are scored by cross-fitting.
+        fitted in `fit`, and rows of training are scored by cross-fitting. Of 10,000 rows or more
+        without `validation_fraction`, at most 3,000 are kept aside, and the model that is best on
+        them is kept.
     shared_kernel : bool
         With more than two classes, whether their latent functions have one kernel, or each its own.
 

@@ -3,7 +3,8 @@
 The process has f = g + c·h(x), where h is the score of the classifier and c a factor that is
 learned with the kernel. On the rows of training h comes from classifiers that were fitted without
 them (cross-fitting). Else the scores of training rows would be better than those of any others,
-and f would be as sure of itself as the classifier is of rows that it knows by heart.
+and f would be as sure of itself as the classifier is of rows that it knows by heart. Scores of new
+rows, to which all rows have contributed, may deserve more trust than these: see `Mean.ratio`.
 """
 
 from collections.abc import Sequence
@@ -57,11 +58,19 @@ class Mean:
     """Fitted on class numbers 0 … C−1; h is the mean of their scores."""
     n_classes: int
     factor: float = 1.0
+    ratio: float = 1.0
+    """Of the factor that calibrates scores of new rows to the one for rows of training."""
 
     def score(self, rows: NDArray[Any]) -> Floats:
         """h at rows of features, shape (n, d), not scaled: shape (n,), or (n, C) for C > 2."""
         scores = [score(classifier, rows, self.n_classes) for classifier in self.classifiers]
-        return scores[0] if len(scores) == 1 else np.mean(scores, axis=0)
+        found: Floats = self.ratio * np.mean(scores, axis=0)
+        return found
+
+    @property
+    def in_halves(self) -> bool:
+        """Whether there is a classifier for each half of the rows, and none for all of them."""
+        return len(self.classifiers) == 2
 
     def offset(self, rows: NDArray[Any]) -> Floats:
         """c·h at rows of features, of the same shape."""

@@ -56,6 +56,12 @@ class ArrayData(NamedTuple):
         """Rows to start from: all of them."""
         return self.X, self.y, self.weight
 
+    def take(self, where: NDArray[Any]) -> "ArrayData":
+        """Some of the rows."""
+        score = None if self.score is None else self.score[where]
+        rows = {"X": self.X[where], "y": self.y[where], "weight": self.weight[where]}
+        return self._replace(**rows, score=score)
+
     def scaling(self) -> Scaling:
         """The standardisation of the features."""
         return resistant(standardization(self.X, self.weight), self.X)
@@ -178,11 +184,7 @@ def split(data: ArrayData, share: float, seed: int) -> tuple[ArrayData, ArrayDat
     if len(measured) > MEASURED:
         chosen = np.random.default_rng((seed, 2)).choice(measured, MEASURED, replace=False)
         measured = np.sort(chosen)
-    train, held = (
-        data._replace(X=data.X[where], y=data.y[where], weight=data.weight[where])
-        for where in (~held_out, measured)
-    )
-    return train, held
+    return data.take(~held_out), data.take(measured)
 
 
 def nothing_held_out(share: float, name: str) -> InvalidData:

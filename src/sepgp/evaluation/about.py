@@ -43,8 +43,9 @@ def _prior(model: Model) -> dict[str, str]:
     """The classifier that gives a prior mean, if there is one."""
     if model.mean is None:
         return {}
+    factor = model.mean.factor * model.mean.ratio
     one = brief(repr(model.mean.classifiers[0]))
-    return {"prior mean": f"{model.mean.factor:.2f} times the score of {one}"}
+    return {"prior mean": f"{factor:.2f} times the score of {one}"}
 
 
 def _classes(labels: list[str], most: int = 30) -> str:

@@ -93,6 +93,7 @@ def save(
         "about": about,
         "log_evidence": model.log_evidence if math.isfinite(model.log_evidence) else None,
         "factor": None if model.mean is None else model.mean.factor,
+        "ratio": None if model.mean is None else model.mean.ratio,
         "sklearn": sklearn.__version__,
         **counts,
     }
@@ -266,10 +267,16 @@ def _model(
         moments=_moments(tensors, header),
         seed=0,
         dtype=getattr(torch, dtype),
-        mean=Mean(tuple(fitted), len(header["classes"]), float(header["factor"]))
-        if fitted
-        else None,
+        mean=_mean(header, fitted),
     )
+
+
+def _mean(header: Mapping[str, Any], fitted: Sequence[Any]) -> Mean | None:
+    """The prior mean by classifiers that are fitted; None if there are none."""
+    if not fitted:
+        return None
+    factor, ratio = float(header["factor"]), float(header.get("ratio", 1.0))
+    return Mean(tuple(fitted), len(header["classes"]), factor, ratio)
 
 
 def _history(stored: Tensor) -> dict[str, Any]:

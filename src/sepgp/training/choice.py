@@ -6,12 +6,13 @@ held-out rows decide; where they cannot yet, the best two are trained for longer
 rows are trained on.
 """
 
+import copy
 import logging
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import islice
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict
 
 import numpy as np
 import torch
@@ -24,6 +25,7 @@ from sepgp.data.scaling import Floats, Scaling
 from sepgp.gp.hyperparameters import Hyperparameters
 from sepgp.gp.inducing import start_points
 from sepgp.gp.kernels import AUTO, MANY_FEATURES, Kernel, Warped, named
+from sepgp.gp.kernels.scaled import scale
 from sepgp.likelihoods import Likelihood
 from sepgp.threads import given_up, spread
 from sepgp.training.monitor import CHUNK, Monitor
@@ -52,6 +54,11 @@ WORTH = 600
 """There are trials only before a training of at least so many steps ..."""
 SECONDS = 20.0
 """... or, with a time budget, of so many seconds."""
+WORTH_FACTOR, SECONDS_FACTOR = 200, 10.0
+"""The same for the trials that choose the factor of a prior mean."""
+QUIET = 0.05
+"""The amplitude, as a share of the usual one, of a process that begins with the whole of a prior
+mean: it is to learn what the mean has missed, and not to make its probabilities dull."""
 
 
 class Candidate(NamedTuple):
@@ -87,13 +94,23 @@ def worth_while(settings: Settings, n_rows: int, n_features: int, n_classes: int
 
     With many classes, whose trials take longer, only where there are very many features.
     """
-    if not settings.learn_kernel or (n_classes > 2 and n_features <= MANY_FEATURES):
+    if n_classes > 2 and n_features <= MANY_FEATURES:
         return False
-    steps = MINIBATCH_STEPS if settings.max_iter is None else settings.max_iter
-    long = steps >= WORTH
+    return _long(settings, n_rows, WORTH, SECONDS)
+
+
+def factor_is_tried(settings: Settings, n_rows: int) -> bool:
+    """Whether trials choose the factor of a prior mean to begin with: two of them, whatever m."""
+    return _long(settings, n_rows, WORTH_FACTOR, SECONDS_FACTOR)
+
+
+def _long(settings: Settings, n_rows: int, steps: int, seconds: float) -> bool:
+    """Whether a training learns the kernel, by minibatches, in so many steps or seconds."""
+    planned = MINIBATCH_STEPS if settings.max_iter is None else settings.max_iter
+    long = planned >= steps
     if settings.time_budget is not None:
-        long = settings.time_budget >= SECONDS and (long or settings.max_iter is None)
-    return long and n_rows > max(settings.rows_per_step, MINIBATCH)
+        long = settings.time_budget >= seconds and (long or settings.max_iter is None)
+    return settings.learn_kernel and long and n_rows > max(settings.rows_per_step, MINIBATCH)
 
 
 def candidates(
@@ -137,23 +154,10 @@ def best(
     `STEPS` steps with `POINTS` inducing points for each candidate, on all cores, and `LONGER` ones
     for two of them if these are not enough.
     """
-    rng = np.random.RandomState(0)
-    usable = np.flatnonzero(whole.weight > 0)
-    some = whole.take(usable[rng.permutation(len(usable))[: ROWS + HELD_OUT]])
-    n_held_out = min(HELD_OUT, len(some.codes) // 5)
-    held_out, trained = some.take(slice(n_held_out)), some.take(slice(n_held_out, None))
-    few = trained.take(slice(100 * POINTS))
-    points = start_points("kmeans", scaling.standardize(few.X), few.codes, few.weight, POINTS, rng)
-
-    tried = candidates(scaling, trained.X, n_rows, max(2, math.prod(likelihood.latents)))
-    trial = partial(
-        score,
-        points=points,
-        likelihood=likelihood,
-        trained=trained,
-        held_out=held_out,
-        factor=factor,
-    )
+    rows = rows_of_trials(whole, scaling)
+    n_classes = max(2, math.prod(likelihood.latents))
+    tried = candidates(scaling, rows["trained"].X, n_rows, n_classes)
+    trial = partial(score, likelihood=likelihood, factor=factor, **rows)
     costs = np.array([excess(candidate, n_rows) for candidate in tried])
     scores = compare(tried, partial(trial, steps=STEPS))
     first, promising = (int(np.argmin(scores + share * costs)) for share in (1.0, HALF))
@@ -162,6 +166,48 @@ def best(
     final = [first, promising]
     scores = compare([tried[i] for i in final], partial(trial, steps=LONGER))
     return tried[final[int(np.argmin(scores + costs[final]))]]
+
+
+def best_factor(
+    whole: Some,
+    kernel: Kernel,
+    scaling: Scaling,
+    likelihood: Likelihood,
+    factors: Sequence[float],
+) -> float:
+    """The factor of a prior mean to begin with that leads to the lowest NLL on held-out rows.
+
+    `whole` is a sample of all rows, with scores. Cost: `STEPS` steps for each factor.
+    """
+    rows = rows_of_trials(whole, scaling)
+    tried = [Candidate(kernel, scaling, f"prior mean times {factor:.2f}") for factor in factors]
+    trial = partial(score, likelihood=likelihood, steps=STEPS, **rows)
+
+    def at_its_factor(one: Candidate) -> float:
+        return trial(one, factor=factors[tried.index(one)])
+
+    return factors[int(np.argmin(compare(tried, at_its_factor)))]
+
+
+class Rows(TypedDict):
+    """Of a trial."""
+
+    trained: Some
+    held_out: Some
+    points: Floats
+    """Inducing points, standardised, shape (m, d)."""
+
+
+def rows_of_trials(whole: Some, scaling: Scaling) -> Rows:
+    """Rows to train on and to compare on, and inducing points: always the same ones."""
+    rng = np.random.RandomState(0)
+    usable = np.flatnonzero(whole.weight > 0)
+    some = whole.take(usable[rng.permutation(len(usable))[: ROWS + HELD_OUT]])
+    n_held_out = min(HELD_OUT, len(some.codes) // 5)
+    held_out, trained = some.take(slice(n_held_out)), some.take(slice(n_held_out, None))
+    few = trained.take(slice(100 * POINTS))
+    points = start_points("kmeans", scaling.standardize(few.X), few.codes, few.weight, POINTS, rng)
+    return {"trained": trained, "held_out": held_out, "points": points}
 
 
 def compare(tried: Sequence[Candidate], trial: Callable[[Candidate], float]) -> Floats:
@@ -196,9 +242,11 @@ def score(
     steps: int,
 ) -> float:
     """The NLL of held-out rows after a short training from standardised points, shape (m, d)."""
-    kernel, scaling, _ = candidate
+    kernel, scaling = copy.deepcopy(candidate.kernel), candidate.scaling
     Z = aligned(torch.as_tensor(scaling.project(points)))
     kernel.start(Z)
+    if factor:
+        scale(kernel, QUIET)
     hyper = Hyperparameters(kernel, Z, factor=factor)
     engine = Engine.of(Settings(), likelihood, hyper)
     source = trained.source(scaling, BATCH)

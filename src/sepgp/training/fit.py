@@ -30,7 +30,7 @@ from sepgp.training.factors import factors
 from sepgp.training.loop import chosen, train
 from sepgp.training.memory import check_sites, enough
 from sepgp.training.monitor import CHUNK, Monitor
-from sepgp.training.prior import begun, learned, with_scores
+from sepgp.training.prior import going_on, learned, with_scores
 from sepgp.training.progress import ProgressLine
 from sepgp.training.record import Callback, Record, as_columns
 from sepgp.training.schedule import Schedule
@@ -131,12 +131,12 @@ def fit_data(
     if previous is not None:
         same_task(previous, given)
     given, mean = with_scores(settings, given, seed)
-    mean = begun(settings, mean, previous)
     data, held_out, schema, target = given
     if previous is None:
         points = None if checkpoint is None else checkpoint.start
         start = from_rows(settings, data, schema, target, rng, points, mean)
     else:
+        mean = going_on(settings, mean, previous.mean)
         start = from_model(previous)._replace(target=target, moments={}, mean=mean)
     source = start.source(settings, data, seed)
     minibatch = source.batches_per_epoch > 1

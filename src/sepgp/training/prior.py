@@ -2,13 +2,26 @@
 
 from dataclasses import replace
 
+import numpy as np
+from scipy.optimize import minimize_scalar
+
 from sepgp.data.inputs import TrainingData
-from sepgp.data.prepared import ArrayData, StreamData
+from sepgp.data.prepared import MEASURED, ArrayData, StreamData, split
 from sepgp.data.stream_source import MEMORY
 from sepgp.draws import draw
-from sepgp.means import Halves, Mean, affordable, cross_fitted, halves
-from sepgp.model import Model
+from sepgp.likelihoods import for_classes
+from sepgp.means import Halves, Mean, affordable, cross_fitted, halves, n_folds
 from sepgp.training.settings import Settings
+
+FEWEST, KEPT_ASIDE, MOST = 10_000, 0.1, 3_000
+"""From so many rows on, a process with a prior mean is measured on this share of them, and on so
+many at most. Fewer would say little of it."""
+CALIBRATED = 1_000
+"""New rows that the ratio of a mean is found from, at least; fewer say little of it."""
+LEAST, LARGEST = 0.1, 4.0
+"""Of the factors that calibrate scores: below, a classifier knows next to nothing."""
+FEW_STEPS = 10
+"""Up to so many steps are too few for a factor that starts at 0."""
 
 
 def with_scores(
@@ -20,25 +33,73 @@ def with_scores(
     """
     if settings.mean is None:
         return given, None
-    if isinstance(given.data, StreamData):
-        scorer = of_stream(settings, given.data, seed)
-        mean, data = scorer.mean, replace(given.data, scorer=scorer)
-        given = given._replace(data=data)
+    data, held_out = given.data, given.held_out
+    if isinstance(data, StreamData):
+        scorer = of_stream(settings, data, seed)
+        mean, scored = scorer.mean, replace(data, scorer=scorer)
+        return given._replace(data=scored, held_out=_with_score(held_out, mean)), mean
+    if held_out is None and settings.learn_kernel and data.n_rows >= FEWEST:
+        data, held_out, mean = _kept_aside(settings, data, seed)
     else:
-        mean, scored = of_rows(settings, given.data, seed)
-        given = given._replace(data=scored)
-    if given.held_out is not None:
-        score = mean.score(given.held_out.X)
-        given = given._replace(held_out=given.held_out._replace(score=score))
-    return given, mean
+        mean, data = of_rows(settings, data, seed)
+        held_out = _with_score(held_out, mean)
+    if held_out is not None and mean.in_halves and held_out.n_rows >= CALIBRATED:
+        mean = replace(mean, ratio=calibration(held_out) / max(mean.factor, LEAST))
+        held_out = _with_score(held_out, mean)
+    return given._replace(data=data, held_out=held_out), mean
+
+
+def _kept_aside(
+    settings: Settings, data: ArrayData, seed: int
+) -> tuple[ArrayData, ArrayData, Mean]:
+    """Rows with scores to train on and to measure the process on, where none are held out.
+
+    By the latter it is told when it begins to overfit. The classifier does without them only where
+    rows are in halves: scores of new rows are means of two then, and those of folds are not.
+    """
+    share = min(KEPT_ASIDE, MOST / data.n_rows)
+    if in_halves(settings, data):
+        data, aside = split(data, share, seed)
+        mean, data = of_rows(settings, data, seed)
+        return data, aside._replace(score=mean.score(aside.X)), mean
+    mean, data = of_rows(settings, data, seed)
+    return *split(data, share, seed), mean
+
+
+def _with_score(data: ArrayData | None, mean: Mean) -> ArrayData | None:
+    """New rows with their scores."""
+    return None if data is None else data._replace(score=mean.score(data.X))
 
 
 def of_rows(settings: Settings, data: ArrayData, seed: int) -> tuple[Mean, ArrayData]:
-    """The prior mean that rows in memory lead to, and the rows with their scores."""
+    """The prior mean that rows in memory lead to, calibrated, and the rows with their scores."""
     mean, score = cross_fitted(
         settings.mean, data.sample(), len(data.classes), seed, settings.time_budget
     )
-    return mean, data._replace(score=score)
+    data = data._replace(score=score)
+    return replace(mean, factor=calibration(data)), data
+
+
+def in_halves(settings: Settings, data: ArrayData) -> bool:
+    """Whether there will be a classifier for each half of the rows, and none for all of them."""
+    most = affordable(data.X.shape[1], len(data.classes), settings.time_budget)
+    return n_folds(data.n_rows, int(np.bincount(data.y).min()), most) == 2
+
+
+def calibration(data: ArrayData) -> float:
+    """The factor on their scores under which the rows have the lowest NLL; some are enough."""
+    some = data.take(np.random.default_rng(0).permutation(data.n_rows)[:MEASURED])
+    assert some.score is not None
+    h, likelihood = some.score, for_classes(len(data.classes))
+    if not h.any():
+        return 0.0
+
+    def nll(factor: float) -> float:
+        log_p = likelihood.log_probability(some.y, factor * h, np.zeros_like(h))
+        return -float(some.weight @ log_p)
+
+    found = minimize_scalar(nll, bounds=(0.0, LARGEST), method="bounded", options={"xatol": 0.005})
+    return float(found.x)
 
 
 def of_stream(settings: Settings, data: StreamData, seed: int) -> Halves:
@@ -54,18 +115,22 @@ def of_stream(settings: Settings, data: StreamData, seed: int) -> Halves:
     return halves(settings.mean, (X, y, weight), numbers, n_classes, seed)
 
 
-def begun(settings: Settings, mean: Mean | None, previous: Model | None) -> Mean | None:
-    """A prior mean with the factor to start from: what was learned before, or 0 or 1.
+def first_factor(settings: Settings, mean: Mean) -> float:
+    """The factor that a training begins with where no trial decides: 0, or what calibrates scores.
 
     It is 0 where rows are in folds: of few rows scores are noisy, and a process that begins with
-    them may never find what it could explain by itself. It is 1 where it is not learned, and where
-    rows are in halves, so that there are two classifiers: many rows, or little time.
+    them may never find what it could explain by itself. It is not where it is not learned or steps
+    are few, and where rows are in halves: many rows, or little time.
     """
-    before = None if previous is None else previous.mean
-    if mean is None or before is not None:
-        return learned(mean, None if before is None else before.factor)
-    in_folds = len(mean.classifiers) == 1
-    return replace(mean, factor=0.0 if in_folds and settings.learn_kernel else 1.0)
+    few = settings.max_iter is not None and settings.max_iter <= FEW_STEPS
+    return mean.factor if few or mean.in_halves or not settings.learn_kernel else 0.0
+
+
+def going_on(settings: Settings, mean: Mean | None, before: Mean | None) -> Mean | None:
+    """A prior mean with the factor that a model to go on from has, if it has one."""
+    if mean is None:
+        return None
+    return learned(mean, first_factor(settings, mean) if before is None else before.factor)
 
 
 def learned(mean: Mean | None, factor: float | None) -> Mean | None:

@@ -68,7 +68,7 @@ class Schedule:
             rate,
             decay,
             settings.tol,
-            settings.early_stopping,
+            settings.early_stopping and settings.validation_fraction > 0,
             rising=exact and decay and settings.method == "sep",
         )
 

@@ -18,11 +18,20 @@ from sepgp.data.survey import Arrays
 from sepgp.errors import InvalidParameter
 from sepgp.gp.inducing import start_points
 from sepgp.gp.kernels import AUTO, MANY_FEATURES, Kernel, PerClass, named
+from sepgp.gp.kernels.scaled import scale
 from sepgp.inference.method import State
 from sepgp.likelihoods import Likelihood, for_classes
 from sepgp.means import Mean
 from sepgp.model import Model
-from sepgp.training.choice import Some, best, worth_while
+from sepgp.training.choice import (
+    QUIET,
+    Some,
+    best,
+    best_factor,
+    factor_is_tried,
+    worth_while,
+)
+from sepgp.training.prior import first_factor, learned
 from sepgp.training.settings import Settings
 
 POINTS, FEW_POINTS, MANY_POINTS = 200, 100, 400
@@ -89,7 +98,13 @@ def from_rows(
     likelihood = for_classes(len(data.classes), settings.power)
     arrays = data.sample()
     scaling = _scaling(settings, data)
-    kernel, scaling = _kernel(settings, data, _some(data, arrays), scaling, likelihood, mean)
+    some = _some(data, arrays)
+    factor = None if mean is None else first_factor(settings, mean)
+    kernel, scaling = _kernel(settings, data, some, scaling, likelihood, factor)
+    if mean is not None:
+        if factor_is_tried(settings, data.n_rows) and some.score is not None:
+            factor = best_factor(some, kernel, scaling, likelihood, (0.0, mean.factor))
+        mean = learned(mean, factor)
     if not settings.shared_kernel and len(data.classes) > 2:
         kernel = PerClass(*[kernel] * len(data.classes))
     if points is not None and points.shape[1] == scaling.width:
@@ -101,6 +116,8 @@ def from_rows(
         Z = scaling.apply(inducing_points(settings.inducing, len(scaling.mean)))
     placed = aligned(torch.as_tensor(Z, device=settings.device))
     kernel.start(placed)
+    if factor and settings.learn_kernel and not isinstance(settings.kernel, Kernel):
+        scale(kernel, QUIET)
     kernel = kernel.to(settings.device)
     return Start(schema, target, data.classes, scaling, likelihood, kernel, placed, mean=mean)
 
@@ -129,7 +146,7 @@ def _kernel(
     some: Some,
     scaling: Scaling,
     likelihood: Likelihood,
-    mean: Mean | None,
+    factor: float | None,
 ) -> tuple[Kernel, Scaling]:
     """The kernel, and the scaling of what it sees: as told, the default's, or by trials."""
     if isinstance(settings.kernel, Kernel):
@@ -137,7 +154,7 @@ def _kernel(
     shape = data.n_rows, len(scaling.mean), len(data.classes)
     by_column = isinstance(settings.n_factors, Mapping)  # of the features, as they are
     if settings.kernel == AUTO and worth_while(settings, *shape) and not by_column:
-        factor = None if mean is None or some.score is None else mean.factor
+        factor = None if some.score is None else factor
         chosen = best(some, scaling, likelihood, data.n_rows, factor)
         return chosen.kernel, chosen.scaling
     kernel = named(settings.kernel, *shape[1:])

@@ -46,3 +46,11 @@ class Scaled(Kernel):
 
     def extra_repr(self) -> str:
         return f"variance={self.variance.item():.4g}"
+
+
+@torch.no_grad()
+def scale(kernel: Kernel, factor: float) -> None:
+    """Multiply the amplitudes of all terms of a kernel."""
+    for part in kernel.modules():
+        if isinstance(part, Scaled):
+            part.log_variance.add_(math.log(factor))
