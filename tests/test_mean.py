@@ -590,14 +590,14 @@ def test_a_run_that_was_stopped_goes_on_bit_for_bit(tmp_path, stream, monkeypatc
 
 
 def test_a_short_time_budget_is_for_few_rows_of_the_classifier(spy, monkeypatch) -> None:
-    monkeypatch.setattr(means, "VALUES_PER_SECOND", 200 * (3 + means.PER_ROW))
+    monkeypatch.setattr(means, "VALUES_PER_SECOND", 200 * means.FEWEST_COLUMNS)
     GPClassifier(mean=spy, n_inducing=10, time_budget=1.0, random_state=0).fit(X, Y)
     assert [len(seen) for seen in Spy.seen] == [100, 100]
 
 
 def test_many_columns_took_the_time_of_the_process(spy, monkeypatch) -> None:
     """MNIST with a budget of 60 s took 136."""
-    monkeypatch.setattr(means, "VALUES_PER_SECOND", 200 * (30 + means.PER_ROW))
+    monkeypatch.setattr(means, "VALUES_PER_SECOND", 200 * 30)
     wide = np.tile(X, 10)
     GPClassifier(mean=spy, n_inducing=10, time_budget=1.0, random_state=0).fit(wide, Y)
     assert [len(seen) for seen in Spy.seen] == [100, 100]
@@ -612,7 +612,7 @@ def test_trees_of_few_columns_took_all_of_a_short_time() -> None:
 
 def test_many_classes_took_the_time_of_the_process(spy, monkeypatch) -> None:
     """Eight classes with a budget of 1 s took 2.7."""
-    monkeypatch.setattr(means, "VALUES_PER_SECOND", 3 * 200 * (3 + means.PER_ROW))
+    monkeypatch.setattr(means, "VALUES_PER_SECOND", 3 * 200 * means.FEWEST_COLUMNS)
     y = np.digitize(X[:, 0], [-0.7, 0.7])
     GPClassifier(mean=spy, n_inducing=10, time_budget=1.0, random_state=0).fit(X, y)
     assert [len(seen) for seen in Spy.seen] == [100, 100]

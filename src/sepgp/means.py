@@ -44,8 +44,8 @@ COMPARED = 10_000
 VALUES_PER_SECOND = 200_000
 """With a time budget: rows times columns that classifiers are fitted on, in all, for each of its
 seconds."""
-PER_ROW = 10
-"""A row costs as much as so many columns beside its own."""
+FEWEST_COLUMNS = 8
+"""A row costs as much as so many columns, at least."""
 BLOCK = 65_536
 """Rows scored at a time."""
 
@@ -227,7 +227,7 @@ def affordable(n_columns: int, n_classes: int, time_budget: float | None) -> flo
     if time_budget is None:
         return np.inf
     n_trees = 1 if n_classes == 2 else n_classes
-    return VALUES_PER_SECOND * time_budget / (n_trees * (n_columns + PER_ROW))
+    return VALUES_PER_SECOND * time_budget / (n_trees * max(n_columns, FEWEST_COLUMNS))
 
 
 def n_folds(n_rows: int, rarest: int, most: float) -> int:
