@@ -106,18 +106,22 @@ class Task(NamedTuple):
         best, lowest = first, float("inf")
         trials: list[dict[str, Any]] = []
         for stage in self.stages:
-            start = best
-            for change in stage:
-                settings = start | change
-                if settings == start:
-                    continue
-                given = {"folder": self.folder, "settings": settings, "validation": True}
-                result = worker.ask("curve", seconds=seconds, looks=1, **given, **self.clock)
-                nll = result["points"][-1][-1] if result["points"] else None
-                trials.append({"settings": settings, "nll": nll, "error": result["error"]})
-                print(f"    {settings}: {nll if nll is not None else result['error']}", flush=True)
-                if nll is not None and nll < lowest:
-                    best, lowest = settings, nll
+            # Where natural gradients end in errors, whatever the rate, Adam is tried alone.
+            for start in (best, best | {"gamma": 0.0}):
+                for change in stage:
+                    settings = start | change
+                    if settings == start:
+                        continue
+                    given = {"folder": self.folder, "settings": settings, "validation": True}
+                    result = worker.ask("curve", seconds=seconds, looks=1, **given, **self.clock)
+                    nll = result["points"][-1][-1] if result["points"] else None
+                    trials.append({"settings": settings, "nll": nll, "error": result["error"]})
+                    shown = nll if nll is not None else result["error"]
+                    print(f"    {settings}: {shown}", flush=True)
+                    if nll is not None and nll < lowest:
+                        best, lowest = settings, nll
+                if lowest < float("inf"):
+                    break
         if not lowest < float("inf"):
             raise Failed(f"no trial went well; the last: {trials[-1]['error']}")
         return {"best": best, "trials": trials}
