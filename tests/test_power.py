@@ -169,6 +169,22 @@ def test_power_one_is_the_method_bit_for_bit(name: str) -> None:
     assert methods.chosen(name, 1, 1.0) is methods.METHODS[name]
 
 
+@pytest.mark.parametrize("power", [0.0, 0.25, 0.75, 1.0])
+def test_of_one_row_sep_has_the_log_evidence_of_ep(power: float) -> None:
+    p = problem(1, 3)
+    sep, ep = (steps(name, power, p, 6)[1].log_evidence for name in ("sep", "ep"))
+    assert_close(sep, ep)
+
+
+@POWERS
+def test_coordinates_do_not_matter_where_rows_stand_for_more(power: float) -> None:
+    p = problem(30, 6)
+    n = 3.0 * float(p.weight.sum())
+    one, other = (steps("sep", power, p, 3, n=n, basis=b)[1] for b in (direct, whitened))
+    assert_close(one.gradient, other.gradient)
+    assert_close(one.log_evidence, other.log_evidence)
+
+
 @pytest.mark.slow
 @METHODS
 @pytest.mark.parametrize("basis", [direct, whitened])
