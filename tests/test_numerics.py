@@ -536,3 +536,8 @@ def test_the_product_of_ep_drifted_away_from_its_sites_in_float32(n_classes) -> 
     o, nu = sites.directions.numpy(), sites.nu.numpy()
     product = np.einsum("nm,...n,nk->...mk", o, weight.astype("f4") * nu.astype("f4"), o)
     assert_allclose(sites.Lambda, product, atol=1e-12 * np.abs(product).max())
+
+
+def test_squared_norms_of_more_rows_than_are_taken_at_a_time() -> None:
+    F, K = torch.randn(130, 130).double().triu(), torch.randn(130, 7).double()
+    assert_close(squared_norms(F, K), (F @ K).square().sum(0))
