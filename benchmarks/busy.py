@@ -20,7 +20,7 @@ from sepgp import GPClassifier, threads
 
 SIZES = [(m, batch) for m in (50, 200, 800) for batch in (200, 2000)]
 SECONDS = 4.0
-ROUNDS = 3
+ROUNDS = 5
 CORES = len(os.sched_getaffinity(0))
 
 
@@ -55,23 +55,21 @@ def rows_per_second(m: int, batch: int, fixed: int | None) -> float:
     return float(batch * (len(seconds) - 1) / (seconds[-1] - seconds[0]))
 
 
-def best(m: int, batch: int, fixed: int | None) -> float:
-    """The median of some rounds."""
-    return float(np.median([rows_per_second(m, batch, fixed) for _ in range(ROUNDS)]))
-
-
 def main() -> None:
     torch.set_num_threads(CORES)
     rows_per_second(50, 200, None)
-    print("m    batch  quiet: " + "  ".join(f"{t} threads" for t in range(1, CORES + 1)), end="")
+    choices = [*range(1, CORES + 1), None]
+    print("m    batch  quiet: " + "  ".join(f"{t} threads" for t in choices[:-1]), end="")
     print("     defaults  of the best  busy  of quiet")
     for m, batch in SIZES:
-        fixed = [best(m, batch, t) for t in range(1, CORES + 1)]
-        free = best(m, batch, None)
+        # Each number in each round, since a shared machine is not the same for long.
+        quiet = np.array([[rows_per_second(m, batch, t) for t in choices] for _ in range(ROUNDS)])
         with busy():
-            loaded = best(m, batch, None)
+            loaded = np.median([rows_per_second(m, batch, None) for _ in range(ROUNDS)])
+        *fixed, free = np.median(quiet, axis=0)
+        part = np.median(quiet[:, -1] / quiet[:, np.argmax(fixed)])
         print(f"{m:3}  {batch:5}  " + "  ".join(f"{rate:9,.0f}" for rate in fixed), end="")
-        print(f"  {free:11,.0f}  {free / max(fixed):11.2f}  {loaded:7,.0f}  {loaded / free:.2f}")
+        print(f"  {free:11,.0f}  {part:11.2f}  {loaded:7,.0f}  {loaded / free:.2f}", flush=True)
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     print(f"threads allowed under an affinity of one core: {threads.allowed()}")
 

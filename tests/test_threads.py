@@ -70,6 +70,44 @@ def test_the_number_follows_the_machine() -> None:
         assert threads.count == best
 
 
+def test_two_threads_were_tried_while_one_had_to_wait_for_its_core() -> None:
+    threads = Threads(2)
+    for _ in range(30):
+        assert threads.now == 1
+        threads.see(1.0, waited=0.3)
+    for _ in range(10):  # the machine is quiet again
+        threads.see(QUIET[threads.now])
+    assert threads.count == 2
+
+
+def test_a_thread_that_always_waits_tries_two_in_the_end() -> None:
+    threads = Threads(2)
+    for _ in range(3000):
+        threads.see(QUIET[threads.now], waited=0.3 * QUIET[threads.now])
+    assert threads.count == 2
+
+
+def test_short_steps_are_watched_before_two_threads_are_tried() -> None:
+    threads, steps = Threads(2), 0
+    while threads.now == 1:
+        threads.see(0.01)
+        steps += 1
+    assert steps > 10
+
+
+def test_time_without_a_core_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    monkeypatch.setattr(Threads, "see", lambda self, *seconds: seen.append(seconds))
+    with Threads(2).timed():
+        sum(range(10**6))
+    with Threads(2).timed():
+        time.sleep(0.2)
+    (worked, waited), (slept, idle) = seen
+    assert waited < worked
+    assert idle > 0.19
+    assert idle <= slept
+
+
 def test_never_more_than_the_limit() -> None:
     threads, seen = Threads(3), set()
     for _ in range(500):

@@ -1,5 +1,6 @@
 """How many threads torch may use, and how many it is faster with."""
 
+import math
 import os
 import threading
 import time
@@ -13,7 +14,7 @@ from typing import TypeVar
 import joblib
 import torch
 
-SHARE = 0.02
+SHARE = 0.01
 """The part of the time that trying other numbers of threads may cost."""
 TRIED = 3
 """Steps that a number of threads is tried for, unless the first is hopeless."""
@@ -21,6 +22,16 @@ HOPELESS = 1.5
 """A first step so many times as long as usual ends a try."""
 GAIN = 0.97
 """Another number of threads is taken if its steps take less than this part of the time."""
+LONG = 0.05
+"""Seconds of a first step that what only the first step does cannot have made so long."""
+WAITING = 0.1
+"""The part of its time that one thread waits for a core, from which on cores are contended."""
+WATCHED = 0.1
+"""Seconds of one thread's steps that are looked at before the first try of two."""
+REMEMBERED = 1.0
+"""Seconds after which what was seen of its waiting counts a third."""
+STALL, STALL_STEPS = 1.0, 10
+"""Seconds, or steps of one thread, that a try may cost where cores are contended."""
 
 T = TypeVar("T")
 
@@ -104,7 +115,7 @@ class Threads:
     one of the cores, each wait is as long as a slice of the scheduler, and two threads are many
     times slower than one. So the number starts at 1 and is doubled as long as this helps; later
     half and double are tried from time to time, so seldom that what the tries lose is at most
-    `SHARE` of the time.
+    `SHARE` of the time. While one thread has to wait for its core, two are hardly ever tried.
 
     Parameters
     ----------
@@ -115,6 +126,8 @@ class Threads:
     def __init__(self, limit: int) -> None:
         self.limit, self.count = limit, 1
         self._usual: deque[float] = deque(maxlen=5)
+        self._alone, self._waited = 0.0, 0.0
+        """Seconds in one thread, and those of them that it had no core; old ones fade."""
         self._tried: list[float] = []
         self._trial: int | None = None
         self._up, self._credit, self._warm = True, 0.0, False
@@ -129,21 +142,27 @@ class Threads:
     @contextmanager
     def timed(self, clock: Callable[[], float] = time.perf_counter) -> Iterator[None]:
         """One step with the number that is best or to be tried."""
-        begin = clock()
+        begin, worked = clock(), time.thread_time()
         with using(self.now):
             yield
-        self.see(clock() - begin)
+        seconds = clock() - begin
+        self.see(seconds, seconds - (time.thread_time() - worked))
 
-    def see(self, seconds: float) -> None:
-        """A step took so many seconds."""
+    def see(self, seconds: float, waited: float = 0.0) -> None:
+        """A step took so many seconds, and its thread had no core for some of them."""
         if self.limit == 1:
             return
-        if not self._warm:  # the first step of all does what no other does
-            self._warm = True
-        elif self._trial is None:
+        first, self._warm = not self._warm, True
+        if first and seconds < LONG:  # the first step of all does what no other does
+            return
+        if self._trial is None:
             self._usual.append(seconds)
+            if self.count == 1:
+                fading = math.exp(-seconds / REMEMBERED)
+                self._alone = fading * self._alone + seconds
+                self._waited = fading * self._waited + waited
             self._credit += SHARE * seconds
-            if len(self._usual) >= self._enough and self._credit >= 0:
+            if len(self._usual) >= self._enough and self._affordable():
                 self._trial = self._other()
         else:
             self._tried.append(seconds)
@@ -154,6 +173,14 @@ class Threads:
         if self.count == 1 or (self._up and self.count < self.limit):
             return min(2 * self.count, self.limit)
         return self.count // 2
+
+    def _affordable(self) -> bool:
+        """Whether what was saved up pays for a try."""
+        if self.count > 1:
+            return self._credit >= 0
+        if self._waited > WAITING * self._alone:
+            return self._credit >= max(STALL, STALL_STEPS * median(self._usual))
+        return self._credit >= 0 and self._alone >= WATCHED
 
     def _judge(self, usual: float) -> None:
         """End the try if it is clear what it says."""
