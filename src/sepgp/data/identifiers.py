@@ -32,9 +32,9 @@ def numeric_columns(schema: Schema, rows: NDArray[Any]) -> Iterator[tuple[str, N
     if schema.encoding is not None:
         numeric = {e.name for e in schema.encoding.encoders if isinstance(e, Number)}
         names = [name if name in numeric else None for name in schema.encoding.features]
-    for name, column in zip(names, rows.T, strict=False):
+    for number, name in enumerate(names):
         if name is not None:
-            yield name, column
+            yield name, rows[:, number]
 
 
 def identifies(column: NDArray[Any]) -> bool:

@@ -10,6 +10,21 @@ from sepgp.data.checks import MOST_CLASSES
 from sepgp.data.rows.base import BLOCK, Block, Rows, WrappedRows, cut_blocks
 
 ROUNDING = 1e-9
+AUTO, SHARE, MOST, PLENTY = "auto", 0.1, 3_000, 10_000
+"""The default share: a tenth of the rows, and so many at most, if there are so many in all."""
+
+
+def held_out_share(fraction: float | str, n_rows: int | None, batch_size: int) -> float:
+    """The share of n rows that are held out by this `validation_fraction`.
+
+    "auto" holds out none where rows are few, or one batch has all of them: few rows say little of a
+    model that did without them. Of rows that are not counted yet it is a tenth.
+    """
+    if fraction != AUTO:
+        return float(fraction)
+    share = SHARE if n_rows is None else min(SHARE, MOST / max(n_rows, 1))
+    plenty = n_rows is None or (n_rows >= PLENTY and (1 - share) * n_rows > batch_size)
+    return share if plenty else 0.0
 
 
 class Draw:
@@ -77,6 +92,7 @@ class SplitRows(WrappedRows):
         others: Callable[[Block], None] | None = None,
     ) -> None:
         super().__init__(rows)
+        self.n_rows = None
         self._share, self._seed, self._held_out, self._others = share, seed, held_out, others
 
     def read(self, piece: int, skip: int = 0, size: int = BLOCK) -> Iterator[Block]:
