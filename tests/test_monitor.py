@@ -341,3 +341,17 @@ def test_the_only_row_of_a_class_is_learned_from(rows) -> None:
         model = quick(validation_fraction=SHARE, random_state=state, max_iter=1)
         model.fit(*((ArrayRows(X[:30], y),) if rows else (X[:30], y)))
         assert model.classes_.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("rows", [False, True])
+def test_the_only_row_of_a_class_with_a_weight_was_held_out(rows) -> None:
+    y, weight = Y.copy(), np.ones(len(Y))
+    y[[5, 9]], weight[5] = 2, 0.0
+    model = quick(validation_fraction=0.5, max_iter=1)
+    model.fit(*((ArrayRows(X, y, weight),) if rows else (X, y, weight)))
+    assert model.classes_.tolist() == [0, 1, 2]
+    assert model.model_.n_seen + held_out_rows(model, y, weight) == weight.sum()
+
+
+def held_out_rows(model, y, weight) -> int:
+    return int(Draw(0.5, model.model_.seed).held_out(y[weight > 0]).sum())

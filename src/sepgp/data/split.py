@@ -103,7 +103,10 @@ class SplitRows(WrappedRows):
         draw = Draw(self._share, self._seed, piece)
         for block in self._rows.read(piece, 0, size):
             labels = np.zeros(len(block)) if block.y is None else block.y
-            chosen = draw.held_out(labels) == self._held_out
+            counts = block.weight > 0  # others would be no row of their class to train on
+            held_out = np.zeros(len(block), dtype=bool)
+            held_out[counts] = draw.held_out(labels[counts])
+            chosen = held_out == self._held_out
             if self._others is not None:
                 self._others(block.take(np.flatnonzero(~chosen)))
             yield block.take(np.flatnonzero(chosen))
