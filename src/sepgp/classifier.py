@@ -81,8 +81,8 @@ class GPClassifier(Fitted):
     validation_fraction : float or "auto"
         The share of the rows, at least 0 and below 1, that `fit` holds out. The model is measured
         on at most 10,000 of them at intervals, and the best one is kept: usually the last. "auto"
-        is a tenth where 10,000 rows or more are trained on by minibatches, and 3,000 rows at most
-        if their number is known before they are read; else it is 0.
+        is a tenth, and at most 3,000 rows, where 10,000 or more are trained on by minibatches and
+        are arrays, tables or Parquet; else it is 0.
     early_stopping : bool
         Whether training ends early, its learning rate falling to 0 all the same, when held-out rows
         have not improved in a fifth of its steps or time, and 50 steps at least.

@@ -161,9 +161,6 @@ def prepare(
         return SplitRows(rows, share, seed, False, others) if share else rows
 
     found = survey(training(cached, sample.add), class_weight, seed, encoding, choices)
-    if share and not held_out_share(fraction, round(found.n_kept / (1 - share)), batch_size):
-        share = 0.0  # they turned out to be few
-        found = survey(cached, class_weight, seed, encoding, choices)
     for note in found.notes:
         warnings.warn(note.sentence(_row_of(cached, note)), stacklevel=2)
     held_out = None

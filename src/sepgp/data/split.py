@@ -18,13 +18,14 @@ def held_out_share(fraction: float | str, n_rows: int | None, batch_size: int) -
     """The share of n rows that are held out by this `validation_fraction`.
 
     "auto" holds out none where rows are few, or one batch has all of them: few rows say little of a
-    model that did without them. Of rows that are not counted yet it is a tenth.
+    model that did without them. Nor does it where it is not known how many there are.
     """
     if fraction != AUTO:
         return float(fraction)
-    share = SHARE if n_rows is None else min(SHARE, MOST / max(n_rows, 1))
-    plenty = n_rows is None or (n_rows >= PLENTY and (1 - share) * n_rows > batch_size)
-    return share if plenty else 0.0
+    if n_rows is None or n_rows < PLENTY:
+        return 0.0
+    share = min(SHARE, MOST / n_rows)
+    return share if (1 - share) * n_rows > batch_size else 0.0
 
 
 class Draw:
