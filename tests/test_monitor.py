@@ -116,6 +116,13 @@ def test_held_out_rows_are_a_share_of_every_class(share) -> None:
     assert_array_equal(np.concatenate(cut), rows)
 
 
+@pytest.mark.parametrize("kind", [np.int8, np.int64, np.float64, np.str_])
+def test_labels_of_any_type_have_the_same_rows_held_out(kind) -> None:
+    labels = np.random.default_rng(0).choice([-100, 0, 3, 100], 500)
+    expected = Draw(0.1, 0).held_out(labels.astype(object))
+    assert_array_equal(Draw(0.1, 0).held_out(labels.astype(kind)), expected)
+
+
 def test_every_place_is_held_out_alike() -> None:
     labels = np.zeros(40)
     often = sum(Draw(0.3, seed).held_out(labels).astype(int) for seed in range(4000)) / 4000

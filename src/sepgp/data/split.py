@@ -48,15 +48,17 @@ class Draw:
         for label, rows in _classes(labels) if len(labels) else ():
             number, seen = self._seen.get(label, (len(self._seen), 0))
             self._seen[label] = number, seen + len(rows)
-            of_class = seen + np.arange(len(rows))
-            strata = np.floor(self._share * of_class + ROUNDING).astype(np.int64)
+            first, last = (
+                int(np.floor(self._share * row + ROUNDING)) for row in (seen, seen + len(rows) - 1)
+            )
+            strata = np.arange(first, last + 1)
             begin, end = (np.ceil((strata + i - ROUNDING) / self._share) for i in (0, 1))
             bits = np.random.PCG64((*self._seed, number))
-            bits.advance(int(strata[0]))
-            places = np.random.Generator(bits).random(strata[-1] - strata[0] + 1)
-            drawn = begin + np.floor((end - begin) * places[strata - strata[0]])
-            drawn = np.where(drawn == 0, end - 1, drawn)
-            chosen[rows] = of_class == drawn
+            bits.advance(first)
+            places = np.random.Generator(bits).random(len(strata))
+            drawn = begin + np.floor((end - begin) * places)
+            drawn = np.where(drawn == 0, end - 1, drawn) - seen
+            chosen[rows[drawn[(drawn >= 0) & (drawn < len(rows))].astype(np.int64)]] = True
         return chosen
 
 
@@ -66,16 +68,26 @@ def _classes(labels: NDArray[Any]) -> Iterator[tuple[Any, NDArray[np.intp]]]:
     More than there can be are no classes; whoever reads the labels will say so.
     """
     try:
-        values, first, codes = np.unique(labels, return_index=True, return_inverse=True)
+        values, codes = _coded(labels)
     except TypeError:  # labels that cannot be compared are refused by whoever reads them
         values = np.empty(0)
     if not 0 < len(values) <= MOST_CLASSES:
         yield None, np.arange(len(labels))
         return
-    ordered = np.argsort(codes, kind="stable")
+    ordered = np.argsort(codes.astype(np.int16), kind="stable")
     parts = np.split(ordered, np.cumsum(np.bincount(codes))[:-1])
-    names = values.tolist()
-    yield from ((names[code], parts[code]) for code in np.argsort(first))
+    pairs = [(name, rows) for name, rows in zip(values.tolist(), parts, strict=True) if len(rows)]
+    yield from sorted(pairs, key=lambda pair: int(pair[1][0]))
+
+
+def _coded(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """Labels, sorted, and for each row which one of them it has; some may have no row."""
+    if labels.dtype.kind == "i":
+        low, high = int(labels.min()), int(labels.max())
+        if high - low < MOST_CLASSES:  # to sort millions of rows would take half a second
+            return np.arange(low, high + 1), labels.astype(np.intp) - low
+    values, codes = np.unique(labels, return_inverse=True)
+    return values, codes
 
 
 class SplitRows(WrappedRows):

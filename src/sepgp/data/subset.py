@@ -14,7 +14,7 @@ class Subset:
 
     def __init__(self, X: NDArray[Any], rows: NDArray[np.intp]) -> None:
         self._X, self._rows = X, rows
-        self.shape, self.dtype, self.ndim = (len(rows), X.shape[1]), X.dtype, 2
+        self.shape = len(rows), X.shape[1]
 
     def __len__(self) -> int:
         return len(self._rows)
