@@ -26,7 +26,7 @@ import numpy as np
 
 N_FILES = 20
 NAMES = {"threads": "one process, 2 threads", "1": "1 worker", "2": "2 workers"}
-SETTINGS: dict[str, Any] = {"n_inducing": 200, "random_state": 0}
+SETTINGS: dict[str, Any] = {"n_inducing": 200, "validation_fraction": 0.0, "random_state": 0}
 
 
 def write(folder: Path) -> None:

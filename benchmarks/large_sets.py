@@ -40,7 +40,12 @@ def report(name: str, split: Split, epochs: float, method: str, batch_size: int)
     X, y, X_test, y_test = split
     steps = round(epochs * -(-len(y) // batch_size))
     model = GPClassifier(
-        method=method, n_inducing=200, batch_size=batch_size, max_iter=steps, random_state=0
+        method=method,
+        n_inducing=200,
+        batch_size=batch_size,
+        max_iter=steps,
+        validation_fraction=0.0,
+        random_state=0,
     )
     begin = time.perf_counter()
     model.fit(X, y)

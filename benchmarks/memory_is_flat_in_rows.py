@@ -71,6 +71,7 @@ def train(path: str, n_rows: int, most: int | None, steps_file: Path | None) -> 
         n_inducing=50,
         batch_size=BATCH,
         max_iter=steps,
+        early_stopping=False,
         random_state=0,
         callbacks=[Steps(steps_file)],
     )

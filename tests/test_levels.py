@@ -254,7 +254,7 @@ def stream_batching(stream: StreamData) -> stream_source.Batching:
 
 def test_held_out_rows_have_the_features_of_new_rows() -> None:
     data, held_out = prepare(
-        TableRows(pa.Table.from_pandas(towns(2000, 100)), "y"), None, 0, share=0.2
+        TableRows(pa.Table.from_pandas(towns(2000, 100)), "y"), None, 0, fraction=0.2
     )
     values = data.encoding.encoders[1].means.values
     assert np.isin(held_out.X[:, -1], [0.0, *values[:, 0]]).all()

@@ -27,7 +27,7 @@ import sepgp
 from sepgp import GPClassifier, means
 from sepgp.classifier import OF_A_RUN
 from sepgp.cli.main import app
-from sepgp.data import stream_source
+from sepgp.data import split, stream_source
 from sepgp.data.batches import Batch
 from sepgp.data.prepared import ArrayData
 from sepgp.data.rows import ArrayRows
@@ -303,7 +303,7 @@ def noisy(n):
 @pytest.mark.slow
 def test_the_mean_of_two_scores_was_trusted_no_more_than_one(monkeypatch) -> None:
     monkeypatch.setattr(means, "PLENTY", 1000)
-    monkeypatch.setattr(prior, "FEWEST", 1000)
+    monkeypatch.setattr(split, "PLENTY", 1000)
     monkeypatch.setattr(prior, "CALIBRATED", 300)
     rows, y = noisy(6000)
     tree = DecisionTreeClassifier(min_samples_leaf=10)
@@ -323,24 +323,16 @@ def rows_of(rows, y):
 
 
 @pytest.mark.parametrize("plenty", [10_000, 100], ids=["five folds", "halves"])
-def test_a_process_with_a_mean_is_measured_on_rows_kept_aside(spy, plenty, monkeypatch) -> None:
+def test_a_process_with_a_mean_is_measured_on_held_out_rows(spy, plenty, monkeypatch) -> None:
     """In halves the classifiers do without them too, and in folds none scores what it has seen."""
     monkeypatch.setattr(means, "PLENTY", plenty)
-    monkeypatch.setattr(prior, "FEWEST", 600)
-    model = GPClassifier(mean=spy, **QUICK).fit(X, Y)
+    monkeypatch.setattr(split, "PLENTY", 600)
+    model = GPClassifier(mean=spy, batch_size=64, **QUICK).fit(X, Y)
     assert np.isfinite(model.history_["validation_nll"]).sum() == 2
     assert model.model_.n_seen == pytest.approx(540, abs=3)
     assert not any(Spy.asked)
     union = set(map(bytes, np.concatenate(Spy.seen)))
     assert len(union) == (600 if plenty > 600 else model.model_.n_seen)
-
-
-@pytest.mark.slow
-def test_rows_kept_aside_end_no_training_early(monkeypatch) -> None:
-    monkeypatch.setattr(prior, "FEWEST", 600)
-    how = {"mean": LogisticRegression(), "n_inducing": 5, "max_iter": 300, "random_state": 0}
-    assert GPClassifier(**how).fit(X, Y).n_iter_ == 300
-    assert GPClassifier(validation_fraction=0.1, **how).fit(X, Y).n_iter_ < 300
 
 
 # --- out of sample ----------------------------------------------------------------------------

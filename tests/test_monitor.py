@@ -1,6 +1,7 @@
 """Held-out rows: what is measured on them, and which model is kept."""
 
 import math
+import tracemalloc
 
 import numpy as np
 import pandas as pd
@@ -10,10 +11,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from quick import METHODS, blobs, quick
 
 from sepgp import InvalidData
-from sepgp.data import prepared, stream_source
+from sepgp.data import prepared, split, stream_source
 from sepgp.data.batches import Batching
 from sepgp.data.rows import ArrayRows, open_rows
-from sepgp.data.split import Draw, SplitRows
+from sepgp.data.split import Draw, SplitRows, held_out_share
 from sepgp.gp.hyperparameters import Hyperparameters
 from sepgp.gp.natural import Natural
 from sepgp.inference import ep
@@ -81,10 +82,6 @@ def test_weights_count() -> None:
     assert_allclose(np.nanmin(model.history_["validation_nll"]), expected, rtol=1e-9)
 
 
-def test_nothing_is_measured_by_default() -> None:
-    assert np.isnan(quick().fit(X, Y).history_["validation_nll"]).all()
-
-
 def test_held_out_rows_teach_nothing() -> None:
     model = quick(validation_fraction=SHARE).fit(X, Y)
     rows = held_out(model)
@@ -117,6 +114,13 @@ def test_held_out_rows_are_a_share_of_every_class(share) -> None:
     pieces = Draw(share, 7)
     cut = [pieces.held_out(labels[begin : begin + 777]) for begin in range(0, 5000, 777)]
     assert_array_equal(np.concatenate(cut), rows)
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.int64, np.float64, np.str_])
+def test_labels_of_any_type_have_the_same_rows_held_out(kind) -> None:
+    labels = np.random.default_rng(0).choice([-100, 0, 3, 100], 500)
+    expected = Draw(0.1, 0).held_out(labels.astype(object))
+    assert_array_equal(Draw(0.1, 0).held_out(labels.astype(kind)), expected)
 
 
 def test_every_place_is_held_out_alike() -> None:
@@ -171,6 +175,91 @@ def test_no_more_rows_are_held_than_needed(source, monkeypatch) -> None:
     model = quick(validation_fraction=SHARE).fit(*source)
     assert held == [25]
     assert model.model_.n_seen == (~held_out(model)).sum()
+
+
+# --- by default -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "batch_size", "share"),
+    [
+        (9_999, 2_000, 0.0),
+        (10_000, 2_000, 0.1),
+        (30_000, 2_000, 0.1),
+        (300_000, 2_000, 0.01),
+        (20_000, 18_000, 0.0),  # one batch would have all rows that are left
+        (20_000, 17_999, 0.1),
+        (0, 2_000, 0.0),
+        (None, 2_000, 0.0),
+    ],
+)
+def test_the_default_share_depends_on_the_rows(n_rows, batch_size, share) -> None:
+    assert held_out_share("auto", n_rows, batch_size) == pytest.approx(share)
+    assert held_out_share(0.3, n_rows, batch_size) == 0.3
+
+
+def sources(folder):
+    """The same rows as all kinds of sources: those that know how many they are, and others."""
+    table = pd.DataFrame(X, columns=["a", "b"]).assign(y=Y)
+    table.to_parquet(folder / "rows.parquet")
+    table.to_csv(folder / "rows.csv", index=False)
+    known = [(X, Y), (table[["a", "b"]], Y), (table,), (folder / "rows.parquet",)]
+    return known, [(folder / "rows.csv",), (lambda: iter([table]),)]
+
+
+def histories(given, **setting):
+    targets = [{} if len(one) == 2 else {"target": "y"} for one in given]
+    pairs = zip(given, targets, strict=True)
+    return [quick(batch_size=40, **setting).fit(*one, **target).history_ for one, target in pairs]
+
+
+def assert_same_histories(found, expected) -> None:
+    for one, other in zip(found, expected, strict=True):
+        for name in ("log_evidence", "validation_nll"):
+            assert_array_equal(one[name], other[name])
+
+
+def test_by_default_a_tenth_of_plenty_of_rows_is_held_out(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(split, "PLENTY", 200)
+    known, others = sources(tmp_path)
+    found = histories(known)
+    assert np.isfinite(found[0]["validation_nll"]).sum() == 4
+    assert_same_histories(histories(others), histories(others, validation_fraction=0.0))
+    assert_same_histories(found, histories(known, validation_fraction=0.1))
+
+
+def test_by_default_few_rows_are_all_trained_on(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(split, "PLENTY", 201)
+    known, others = sources(tmp_path)
+    found = histories(known + others)
+    assert np.isnan(found[0]["validation_nll"]).all()
+    assert_same_histories(found, histories(known + others, validation_fraction=0.0))
+
+
+def test_by_default_rows_of_one_batch_are_all_trained_on(monkeypatch) -> None:
+    monkeypatch.setattr(split, "PLENTY", 200)
+    assert np.isnan(quick().fit(X, Y).history_["validation_nll"]).all()
+
+
+def test_by_default_no_more_rows_are_held_out_than_say_enough(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(split, "PLENTY", 200)
+    monkeypatch.setattr(split, "MOST", 8)
+    known, _ = sources(tmp_path)
+    assert_same_histories(histories(known), histories(known, validation_fraction=0.04))
+
+
+def test_rows_to_train_on_are_not_copied() -> None:
+    rows = np.random.default_rng(0).normal(size=(20_000, 100))
+    data = prepared.ArrayData(rows, np.arange(20_000) % 2, np.ones(20_000), np.arange(2))
+    tracemalloc.start()
+    kept, _ = prepared.split(data, 0.1, 0)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < rows.nbytes / 3
+    where = ~Draw(0.1, 0).held_out(data.y)
+    assert_array_equal(kept.X, rows[where])
+    assert_array_equal(kept.X[5:9, 2], rows[where][5:9, 2])
+    assert kept.digest() == data.take(where).digest()
 
 
 # --- which model is kept ----------------------------------------------------------------------
@@ -259,3 +348,17 @@ def test_the_only_row_of_a_class_is_learned_from(rows) -> None:
         model = quick(validation_fraction=SHARE, random_state=state, max_iter=1)
         model.fit(*((ArrayRows(X[:30], y),) if rows else (X[:30], y)))
         assert model.classes_.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("rows", [False, True])
+def test_the_only_row_of_a_class_with_a_weight_was_held_out(rows) -> None:
+    y, weight = Y.copy(), np.ones(len(Y))
+    y[[5, 9]], weight[5] = 2, 0.0
+    model = quick(validation_fraction=0.5, max_iter=1)
+    model.fit(*((ArrayRows(X, y, weight),) if rows else (X, y, weight)))
+    assert model.classes_.tolist() == [0, 1, 2]
+    assert model.model_.n_seen + held_out_rows(model, y, weight) == weight.sum()
+
+
+def held_out_rows(model, y, weight) -> int:
+    return int(Draw(0.5, model.model_.seed).held_out(y[weight > 0]).sum())

@@ -44,6 +44,7 @@ def classifier(rows: Rows, settings: Settings, seed: int, **options: Any) -> GPC
         kernel=kernel_name(settings),
         batch_size=settings["batch"],
         dtype=settings["dtype"],
+        validation_fraction=0.0,
         random_state=seed,
         **options,
     )

@@ -78,9 +78,11 @@ class GPClassifier(Fitted):
         standard deviations compressed; see `sepgp.data.scaling.Scaling`.
     tol : float or None
         Training stops when log Z_q per row grows by less than this in an epoch and ten steps.
-    validation_fraction : float
+    validation_fraction : float or "auto"
         The share of the rows, at least 0 and below 1, that `fit` holds out. The model is measured
-        on at most 10,000 of them at intervals, and the best one is kept: usually the last.
+        on at most 10,000 of them at intervals, and the best one is kept: usually the last. "auto"
+        is a tenth, and at most 3,000 rows, where 10,000 or more are trained on by minibatches and
+        are arrays, tables or Parquet; else it is 0.
     early_stopping : bool
         Whether training ends early, its learning rate falling to 0 all the same, when held-out rows
         have not improved in a fifth of its steps or time, and 50 steps at least.
@@ -113,9 +115,7 @@ class GPClassifier(Fitted):
         A classifier of scikit-learn's kind, with predict_proba, that gives the prior mean of f; the
         process learns what it has missed. "trees" is HistGradientBoostingClassifier(), for more
         than 10,000 rows with larger trees if these are better on rows kept aside. A copy of it is
-        fitted in `fit`, and rows of training are scored by cross-fitting. Of 10,000 rows or more
-        without `validation_fraction`, at most 3,000 are kept aside, and the model that is best on
-        them is kept.
+        fitted in `fit`, and rows of training are scored by cross-fitting.
     shared_kernel : bool
         With more than two classes, whether their latent functions have one kernel, or each its own.
 
@@ -152,7 +152,7 @@ class GPClassifier(Fitted):
         class_weight: dict[Any, float] | str | None = None,
         standardize: bool = True,
         tol: float | None = None,
-        validation_fraction: float = 0.0,
+        validation_fraction: float | str = "auto",
         early_stopping: bool = True,
         pos_label: Any = None,
         random_state: int | np.random.RandomState | None = None,

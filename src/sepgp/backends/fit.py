@@ -33,6 +33,7 @@ from sepgp.data.inputs import TrainingData, warn_of_columns
 from sepgp.data.prepared import ArrayData, Surveyed, nothing_held_out
 from sepgp.data.scaling import identity
 from sepgp.data.schema import schema_of
+from sepgp.data.split import held_out_share
 from sepgp.data.survey import Survey
 from sepgp.errors import ClusterLost, InvalidData
 from sepgp.inference.method import METHODS
@@ -75,7 +76,9 @@ def fit(
     plan.check()
     checkpoint, named, rng, seed = begin(settings, previous, run, local_steps=plan.local_steps)
     known = None if previous is None else previous.schema.encoding
-    look = Look(seed, known, given.choices, settings.validation_fraction)
+    # How many rows there are is not known before the pass that holds some of them out.
+    share = held_out_share(settings.validation_fraction, None, settings.rows_per_step)
+    look = Look(seed, known, given.choices, share)
     surveyed, held_out, digests = _look(settings, look, given.partitions, backend)
     schema = schema_of(surveyed.encoding, len(surveyed.survey.scaling.mean))
     if previous is None:

@@ -120,7 +120,7 @@ def train(
             random_state=seed,
             verbose=not quiet,
         )
-        _train(model, rows, out, quiet, **reading)
+        _train(model, rows, out, validation, quiet, **reading)
 
 
 def _classifier(**parameters: Any) -> "GPClassifier":
@@ -132,8 +132,10 @@ def _classifier(**parameters: Any) -> "GPClassifier":
     return GPClassifier(**parameters)
 
 
-def _train(model: "GPClassifier", rows: Any, out: Path, quiet: bool, **reading: Any) -> None:
-    """Fit and save a model, say what came out, and evaluate it on the held-out rows."""
+def _train(
+    model: "GPClassifier", rows: Any, out: Path, share: float, quiet: bool, **reading: Any
+) -> None:
+    """Fit and save a model, say what came out, and evaluate it on the share that is held out."""
     from rich.console import Console
     from rich.markup import escape
 
@@ -177,8 +179,8 @@ def _train(model: "GPClassifier", rows: Any, out: Path, quiet: bool, **reading: 
             typer.echo(_how_to_go_on(fitted, checkpoint), err=True)
     if stopped:  # whoever stops a command wants it to end
         raise typer.Exit(signals.code(stopped[0]))
-    if model.validation_fraction:
-        held_out = SplitRows(rows, model.validation_fraction, fitted.seed, held_out=True)
+    if share:
+        held_out = SplitRows(rows, share, fitted.seed, held_out=True)
         chose = "" if fitted.best_iteration == fitted.iteration else ", which also chose the model"
         show(fitted, held_out, json=False, quiet=quiet, kind="held-out rows", about=chose)
         if not quiet:

@@ -38,7 +38,7 @@ class DaskGPClassifier(GPClassifier):
 
     All parameters that are not listed here are as in `GPClassifier`, with steps, their `batch_size`
     and `max_iter` counted for each part; `history_` has a row per round, and `callbacks` are called
-    after every round.
+    after every round. With `validation_fraction="auto"` no rows are held out.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ class DaskGPClassifier(GPClassifier):
         class_weight: dict[Any, float] | str | None = None,
         standardize: bool = True,
         tol: float | None = None,
-        validation_fraction: float = 0.0,
+        validation_fraction: float | str = "auto",
         early_stopping: bool = True,
         pos_label: Any = None,
         random_state: int | np.random.RandomState | None = None,

@@ -57,6 +57,7 @@ class ArraySource:
             epoch, skip = epoch + 1, 0
 
     def _batch(self, rows: NDArray[np.int_] | None) -> Batch:
-        X, y, weight = (a if rows is None else a[rows] for a in self._arrays)
-        score = self._score if self._score is None or rows is None else self._score[rows]
+        where = slice(None) if rows is None else rows
+        X, y, weight = (array[where] for array in self._arrays)
+        score = None if self._score is None else self._score[where]
         return self._how.batch(self._how.scaling.apply(X), y, weight, rows, score)

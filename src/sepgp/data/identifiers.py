@@ -17,8 +17,8 @@ ENOUGH = 200
 
 def warn_of_identifiers(schema: Schema, rows: NDArray[Any]) -> None:
     """Warn if a named column of features, shape (n, d), is a row number or the like."""
-    for name, column in numeric_columns(schema, rows):
-        if identifies(column):
+    for name, number in numeric_columns(schema):
+        if identifies(rows, number):
             warnings.warn(
                 f"Column {name!r} has another whole number in every row, as an identifier has; if "
                 f"it is one, {left_out(name)}.",
@@ -26,19 +26,23 @@ def warn_of_identifiers(schema: Schema, rows: NDArray[Any]) -> None:
             )
 
 
-def numeric_columns(schema: Schema, rows: NDArray[Any]) -> Iterator[tuple[str, NDArray[Any]]]:
-    """The named columns of numbers among features, shape (n, d), each of shape (n,)."""
+def numeric_columns(schema: Schema) -> Iterator[tuple[str, int]]:
+    """The named columns of numbers among features, with the number of the feature."""
     names: Any = schema.names or ()
     if schema.encoding is not None:
         numeric = {e.name for e in schema.encoding.encoders if isinstance(e, Number)}
         names = [name if name in numeric else None for name in schema.encoding.features]
-    for name, column in zip(names, rows.T, strict=False):
-        if name is not None:
-            yield name, column
+    return ((name, number) for number, name in enumerate(names) if name is not None)
 
 
-def identifies(column: NDArray[Any]) -> bool:
-    """Whether values, shape (n,), are whole numbers that all differ, and enough to tell."""
-    few = column[:ENOUGH]
+def identifies(rows: NDArray[Any], number: int) -> bool:
+    """Whether a feature of rows, shape (n, d), has whole numbers that all differ, enough to tell.
+
+    Nearly always the first rows say that it has not, and no others are looked at.
+    """
+    few = rows[:ENOUGH, number]
     whole = len(few) == ENOUGH and bool((few == np.round(few)).all())
-    return whole and len(np.unique(few)) == len(few) and len(np.unique(column)) == len(column)
+    if not whole or len(np.unique(few)) < len(few):
+        return False
+    column = rows[:, number]
+    return len(np.unique(column)) == len(column)

@@ -19,6 +19,7 @@ from sepgp.data.rows import ArrayRows, Rows, TableRows, arrow, in_memory, is_tab
 from sepgp.data.scaling import Floats
 from sepgp.data.schema import Schema, is_source, needs_encoding, read, schema_of
 from sepgp.data.sentinels import warn_of_sentinels
+from sepgp.data.split import held_out_share
 from sepgp.errors import InvalidData, InvalidParameter
 
 ClassWeight = dict[Any, float] | str | None
@@ -107,11 +108,11 @@ def training_data(
     *,
     known: Schema | None,
     class_weight: ClassWeight,
-    held_out: float,
+    held_out: float | str,
     seed: int,
     batch_size: int,
 ) -> TrainingData:
-    """The rows to fit, without a share of them that is `held_out`.
+    """The rows to fit, without the fraction of them that is `held_out`: see `held_out_share`.
 
     `known` is the schema of the model to go on from, if there is one.
     """
@@ -123,8 +124,9 @@ def training_data(
     choices = given.choices
     if given.in_memory and not _large(X) and not _encoded(X, known) and not given.read:
         whole, schema = block_data(given, class_weight, known)
-        if held_out:
-            whole, measured = split(whole, held_out, seed)
+        share = held_out_share(held_out, whole.n_rows, batch_size)
+        if share:
+            whole, measured = split(whole, share, seed)
         data = _without_repeats(whole, batch_size)
     else:
         rows = given.rows()
@@ -222,5 +224,5 @@ def _weights(sample_weight: Any, n_rows: int) -> Floats | None:
 def _without_repeats(data: ArrayData, batch_size: int) -> ArrayData:
     if len(data.y) > min(batch_size, MINIBATCH):
         return data
-    X, y, weight = merge_duplicates(*data.sample())
+    X, y, weight = merge_duplicates(np.asarray(data.X), data.y, data.weight)
     return data._replace(X=X, y=y, weight=weight)

@@ -23,8 +23,9 @@ from sepgp.data.rows.cached import CachedRows
 from sepgp.data.rows.checked import CheckedRows
 from sepgp.data.sample import Sample
 from sepgp.data.scaling import Floats, Scaling
-from sepgp.data.split import Draw, SplitRows
+from sepgp.data.split import Draw, SplitRows, held_out_share
 from sepgp.data.stream_source import StreamSource
+from sepgp.data.subset import Subset
 from sepgp.data.survey import Arrays, Survey, survey
 from sepgp.errors import InvalidData
 from sepgp.means import Halves
@@ -56,11 +57,11 @@ class ArrayData(NamedTuple):
         """Rows to start from: all of them."""
         return self.X, self.y, self.weight
 
-    def take(self, where: NDArray[Any]) -> "ArrayData":
+    def take(self, where: NDArray[Any] | slice) -> "ArrayData":
         """Some of the rows."""
         score = None if self.score is None else self.score[where]
-        rows = {"X": self.X[where], "y": self.y[where], "weight": self.weight[where]}
-        return self._replace(**rows, score=score)
+        rows = self.X[where], self.y[where], self.weight[where]
+        return ArrayData(*rows, self.classes, self.encoding, score)
 
     def scaling(self) -> Scaling:
         """The standardisation of the features."""
@@ -144,16 +145,17 @@ def prepare(
     seed: int,
     encoding: Encoding | None = None,
     batch_size: int = MINIBATCH,
-    share: float = 0.0,
+    fraction: float | str = 0.0,
     choices: Choices = AS_FOUND,
 ) -> tuple[Data, ArrayData | None]:
-    """Rows for training, without a share of them; and at most `MEASURED` of those held out.
+    """Rows for training, without a fraction of them; and at most `MEASURED` of those held out.
 
     They are in memory if a batch or the shuffle buffer holds them, else a stream. `encoding` is
-    the one to use; by default it is made from the rows.
+    the one to use; by default it is made from the rows. `fraction`: see `held_out_share`.
     """
     sample, rows = Sample(seed, MEASURED), CheckedRows(rows)
     cached = CachedRows(rows, stream_source.MEMORY)
+    share = held_out_share(fraction, rows.n_rows, batch_size)
 
     def training(rows: Rows, others: Callable[[Block], None] | None = None) -> Rows:
         return SplitRows(rows, share, seed, False, others) if share else rows
@@ -184,7 +186,9 @@ def split(data: ArrayData, share: float, seed: int) -> tuple[ArrayData, ArrayDat
     if len(measured) > MEASURED:
         chosen = np.random.default_rng((seed, 2)).choice(measured, MEASURED, replace=False)
         measured = np.sort(chosen)
-    return data.take(~held_out), data.take(measured)
+    kept = np.flatnonzero(~held_out)
+    X: Any = Subset(data.X, kept)  # a copy would take as much memory as all rows
+    return data._replace(X=X, y=data.y[kept], weight=data.weight[kept]), data.take(measured)
 
 
 def nothing_held_out(share: float, name: str) -> InvalidData:

@@ -19,7 +19,8 @@ ABSURD = 1e6
 def warn_of_sentinels(schema: Schema, rows: NDArray[Any]) -> None:
     """Warn if a named column of features, shape (n, d), has a value that stands for missing."""
     some = rows[:: -(-len(rows) // LOOKED_AT)]
-    for name, column in numeric_columns(schema, some):
+    for name, number in numeric_columns(schema):
+        column = some[:, number]
         with np.errstate(over="ignore"):
             found = sentinel(column.astype(np.float64))
         if found is not None:

@@ -106,7 +106,7 @@ def fit(
 
 def fit_large(data: Path | None, name: str, run: str, split: int, settings: Result) -> Result:
     """Train on a large set in minibatches; `split` is the seed."""
-    model = GPClassifier(random_state=split, **RUNS[run], **settings)
+    model = GPClassifier(validation_fraction=0.0, random_state=split, **RUNS[run], **settings)
     return looked_at(model, splits.large_split(name, data))
 
 

@@ -6,16 +6,14 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from sepgp.data.inputs import TrainingData
-from sepgp.data.prepared import MEASURED, ArrayData, StreamData, split
+from sepgp.data.prepared import MEASURED, ArrayData, StreamData
+from sepgp.data.split import AUTO
 from sepgp.data.stream_source import MEMORY
 from sepgp.draws import draw
 from sepgp.likelihoods import for_classes
 from sepgp.means import Halves, Mean, affordable, cross_fitted, halves, n_folds
 from sepgp.training.settings import Settings
 
-FEWEST, KEPT_ASIDE, MOST = 10_000, 0.1, 3_000
-"""From so many rows on, a process with a prior mean is measured on this share of them, and on so
-many at most. Fewer would say little of it."""
 CALIBRATED = 1_000
 """New rows that the ratio of a mean is found from, at least; fewer say little of it."""
 LEAST, LARGEST = 0.1, 4.0
@@ -29,7 +27,8 @@ def with_scores(
 ) -> tuple[TrainingData, Mean | None]:
     """The rows with the scores of the classifier that the settings ask for, and the prior mean.
 
-    Held-out rows are scored as new ones: the classifier never sees them.
+    Held-out rows are scored as new ones: the classifier never sees them. Those that are held out by
+    default are in its folds, where there are folds: to do without them would make it worse.
     """
     if settings.mean is None:
         return given, None
@@ -38,32 +37,18 @@ def with_scores(
         scorer = of_stream(settings, data, seed)
         mean, scored = scorer.mean, replace(data, scorer=scorer)
         return given._replace(data=scored, held_out=_with_score(held_out, mean)), mean
-    if held_out is None and settings.learn_kernel and data.n_rows >= FEWEST:
-        data, held_out, mean = _kept_aside(settings, data, seed)
-    else:
+    if held_out is None or settings.validation_fraction != AUTO or in_halves(settings, data):
         mean, data = of_rows(settings, data, seed)
         held_out = _with_score(held_out, mean)
+    else:
+        n, pairs = data.n_rows, zip(data.sample(), held_out.sample(), strict=True)
+        X, y, weight = map(np.concatenate, pairs)
+        mean, both = of_rows(settings, data._replace(X=X, y=y, weight=weight), seed)
+        data, held_out = both.take(slice(n)), both.take(slice(n, None))
     if held_out is not None and mean.in_halves and held_out.n_rows >= CALIBRATED:
         mean = replace(mean, ratio=calibration(held_out) / max(mean.factor, LEAST))
         held_out = _with_score(held_out, mean)
     return given._replace(data=data, held_out=held_out), mean
-
-
-def _kept_aside(
-    settings: Settings, data: ArrayData, seed: int
-) -> tuple[ArrayData, ArrayData, Mean]:
-    """Rows with scores to train on and to measure the process on, where none are held out.
-
-    By the latter it is told when it begins to overfit. The classifier does without them only where
-    rows are in halves: scores of new rows are means of two then, and those of folds are not.
-    """
-    share = min(KEPT_ASIDE, MOST / data.n_rows)
-    if in_halves(settings, data):
-        data, aside = split(data, share, seed)
-        mean, data = of_rows(settings, data, seed)
-        return data, aside._replace(score=mean.score(aside.X)), mean
-    mean, data = of_rows(settings, data, seed)
-    return *split(data, share, seed), mean
 
 
 def _with_score(data: ArrayData | None, mean: Mean) -> ArrayData | None:
@@ -73,6 +58,7 @@ def _with_score(data: ArrayData | None, mean: Mean) -> ArrayData | None:
 
 def of_rows(settings: Settings, data: ArrayData, seed: int) -> tuple[Mean, ArrayData]:
     """The prior mean that rows in memory lead to, calibrated, and the rows with their scores."""
+    data = data._replace(X=np.asarray(data.X))
     mean, score = cross_fitted(
         settings.mean, data.sample(), len(data.classes), seed, settings.time_budget
     )

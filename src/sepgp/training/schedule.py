@@ -44,7 +44,7 @@ class Schedule:
     """Whether it falls to 0 along a half cosine."""
     tol: float | None
     early_stopping: bool
-    """Whether held-out rows may bring the end nearer."""
+    """Whether held-out rows, where there are some, may bring the end nearer."""
     rising: bool = False
     """Whether log Z_q is to rise from step to step after the first `FREE_STEPS`: moves that let it
     fall are taken back, and inducing points, which SEP's tied site lags behind, are slower."""
@@ -68,7 +68,7 @@ class Schedule:
             rate,
             decay,
             settings.tol,
-            settings.early_stopping and settings.validation_fraction > 0,
+            settings.early_stopping,
             rising=exact and decay and settings.method == "sep",
         )
 

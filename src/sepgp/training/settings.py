@@ -37,7 +37,7 @@ class Settings:
     class_weight: dict[Any, float] | str | None = None
     standardize: bool = True
     tol: float | None = None
-    validation_fraction: float = 0.0
+    validation_fraction: float | str = AUTO
     early_stopping: bool = True
     pos_label: Any = None
     device: str = "cpu"
@@ -99,12 +99,8 @@ class Settings:
             raise InvalidParameter(
                 f"forgetting={self.forgetting!r} must be a number above 0 and at most 1."
             )
-        at_least("validation_fraction", self.validation_fraction, 0)
-        if not self.validation_fraction < 1:
-            raise InvalidParameter(
-                f"validation_fraction={self.validation_fraction!r} must be a number of at least 0 "
-                "and below 1."
-            )
+        if not (isinstance(self.validation_fraction, str) and self.validation_fraction == AUTO):
+            validation_fraction(self.validation_fraction)
         for name in ("learning_rate", "time_budget", "tol"):
             if getattr(self, name) is not None:
                 at_least(name, getattr(self, name), 0)
@@ -126,6 +122,16 @@ def one_of(name: str, value: object, choices: Sequence[str]) -> None:
     if not isinstance(value, str) or value not in choices:
         listed = ", ".join(repr(choice) for choice in choices)
         raise InvalidParameter(f"{name}={value!r} is unknown; choose one of {listed}.")
+
+
+def validation_fraction(value: Any) -> None:
+    """Refuse what is no share of the rows that leaves some to train on."""
+    at_least("validation_fraction", value, 0, other=f" and below 1, or {AUTO!r}")
+    if not value < 1:
+        raise InvalidParameter(
+            f"validation_fraction={value!r} must be a number of at least 0 and below 1, or "
+            f"{AUTO!r}."
+        )
 
 
 def kernel_name(value: object) -> None:

@@ -91,6 +91,8 @@ class Rows(ABC):
     target: str | None = None
     """The column that holds the labels, where they are one."""
     n_pieces: int
+    n_rows: int | None = None
+    """How many there are; None where that is not known before they are read."""
     splittable = True
     """Whether several readers may go over one piece at the same time."""
 
@@ -123,6 +125,7 @@ class WrappedRows(Rows):
     def __init__(self, rows: Rows) -> None:
         self._rows, self.name, self.schema = rows, rows.name, rows.schema
         self.n_pieces, self.splittable, self.target = rows.n_pieces, rows.splittable, rows.target
+        self.n_rows = rows.n_rows
 
 
 class RowsInMemory(Rows):
@@ -131,12 +134,12 @@ class RowsInMemory(Rows):
     name = "X"
 
     def __init__(self, n_rows: int) -> None:
-        self._n_rows = n_rows
+        self.n_rows: int = n_rows
         self.n_pieces = max(1, -(-n_rows // BLOCK))
 
     def read(self, piece: int, skip: int = 0, size: int = BLOCK) -> Iterator[Block]:
         """Blocks of a run of rows."""
-        end = min((piece + 1) * BLOCK, self._n_rows)
+        end = min((piece + 1) * BLOCK, self.n_rows)
         for begin in range(piece * BLOCK + skip, end, size):
             yield self._block(slice(begin, min(begin + size, end)))
 

@@ -52,6 +52,7 @@ class ParquetRows(Rows):
         self.schema = pa.schema([schema.field(c) for c in self._columns.features])
         stored = pa.schema([schema.field(c) for c in self._columns.all if c not in keys])
         self._groups: list[_Group] = []
+        self.n_rows: int = 0
         for number, path in enumerate(files):
             with reading(path):
                 metadata = pq.read_metadata(path)
@@ -61,6 +62,7 @@ class ParquetRows(Rows):
             for group in range(metadata.num_row_groups):
                 if metadata.row_group(group).num_rows:
                     self._groups.append(_Group(path, group, chosen))
+            self.n_rows += metadata.num_rows
         self.n_pieces = len(self._groups)
         if not self.n_pieces:
             raise InvalidData(f"{self.name} has no rows; give a file that has some.")

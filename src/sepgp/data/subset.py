@@ -1,0 +1,27 @@
+"""Some rows of an array, without a copy of them."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Subset:
+    """The rows of an array of shape (n, d) that have these numbers, shape (k,).
+
+    They are taken from it when they are asked for, so that k row numbers are all the memory.
+    """
+
+    def __init__(self, X: NDArray[Any], rows: NDArray[np.intp]) -> None:
+        self._X, self._rows = X, rows
+        self.shape = len(rows), X.shape[1]
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, where: Any) -> Any:
+        rows, *columns = where if isinstance(where, tuple) else (where,)
+        return self._X[self._rows[rows], *columns]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.asarray(self._X[self._rows], dtype)
