@@ -121,5 +121,5 @@ class SplitRows(WrappedRows):
             held_out[counts] = draw.held_out(labels[counts])
             chosen = held_out == self._held_out
             if self._others is not None:
-                self._others(block.take(np.flatnonzero(~chosen)))
-            yield block.take(np.flatnonzero(chosen))
+                self._others(block.take(~chosen))
+            yield block.take(chosen)

@@ -56,8 +56,8 @@ class Block:
         y, fold = (None if a is None else a[part] for a in (self.y, self.fold))
         return Block(self.X[part], y, self.weight[part], fold)
 
-    def take(self, where: NDArray[np.int_]) -> "Block":
-        """The rows of these numbers."""
+    def take(self, where: NDArray[Any]) -> "Block":
+        """The rows of these numbers, or those where it is true."""
         y, fold = (None if a is None else a[where] for a in (self.y, self.fold))
         return Block(taken(self.X, where), y, self.weight[where], fold)
 
@@ -66,9 +66,11 @@ class Block:
         return replace(self, fold=fold_of(begin + np.arange(len(self)), stream))
 
 
-def taken(X: Any, where: NDArray[np.int_]) -> Any:
-    """The rows of these numbers of a table or an array."""
-    return X.take(where) if isinstance(X, pa.Table) else X[where]
+def taken(X: Any, where: NDArray[Any]) -> Any:
+    """The rows of these numbers of a table or an array, or those where it is true."""
+    if not isinstance(X, pa.Table):
+        return X[where]
+    return X.filter(pa.array(where)) if where.dtype == bool else X.take(where)
 
 
 def joined(parts: Sequence[Any]) -> Any:
