@@ -55,7 +55,7 @@ def _kept_aside(
     """Rows with scores to train on and to measure the process on, where none are held out.
 
     By the latter it is told when it begins to overfit. The classifier does without them only where
-    rows are in halves: scores of new rows are means of two then, and those of folds are not.
+    rows are in halves: how much more a mean of scores is to be trusted than one is found from them.
     """
     share = min(KEPT_ASIDE, MOST / data.n_rows)
     if in_halves(settings, data):
@@ -81,7 +81,7 @@ def of_rows(settings: Settings, data: ArrayData, seed: int) -> tuple[Mean, Array
 
 
 def in_halves(settings: Settings, data: ArrayData) -> bool:
-    """Whether there will be a classifier for each half of the rows, and none for all of them."""
+    """Whether there will be a classifier for each half of the rows, and not for more folds."""
     most = affordable(data.X.shape[1], len(data.classes), settings.time_budget)
     return n_folds(data.n_rows, int(np.bincount(data.y).min()), most) == 2
 
