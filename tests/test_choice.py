@@ -153,6 +153,20 @@ def test_there_are_no_trials_before_a_short_training_or_if_told(setting, short, 
     assert chosen == []
 
 
+@pytest.mark.parametrize(("plenty", "tried"), [(7, 0), (6, 1)])
+def test_many_classes_try_learned_maps_where_rows_are_plenty(
+    plenty, tried, short, chosen, monkeypatch
+) -> None:
+    """1,500 rows are 6.7 for each of 224 weights."""
+    monkeypatch.setattr(choice, "PLENTY", plenty)
+    monkeypatch.setattr(choice, "score", lambda *_, **how: 1.0)
+    X = rows()[0]
+    model = GPClassifier(max_iter=80, callbacks=[lambda _: True], **QUICK)
+    model.fit(X, np.digitize(X[:, 0], [-1, 1]))
+    assert len(chosen) == tried
+    assert isinstance(model.kernel_, kernels.Warped) == bool(tried)
+
+
 def test_a_run_that_goes_on_finds_the_same_kernel(short, chosen, tmp_path) -> None:
     X, y = rows()
     run = {**QUICK, "max_iter": 80, "checkpoint": tmp_path / "run"}

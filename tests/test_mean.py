@@ -344,9 +344,19 @@ def test_no_row_is_scored_by_a_classifier_that_has_seen_it(spy, plenty, monkeypa
     GPClassifier(mean=spy, validation_fraction=0.2, **QUICK).fit(X, Y)
     # The scores of training rows by fold, and those of held-out rows.
     assert not any(Spy.asked)
-    assert len(Spy.asked) == (4 if plenty else 6)
+    assert len(Spy.asked) == (4 if plenty else 10)
     union = set(map(bytes, np.concatenate(Spy.seen)))
     assert len(union) == pytest.approx(0.8 * len(X), abs=3)  # and no row that is held out
+
+
+@pytest.mark.parametrize("y", [Y, np.digitize(X[:, 0], [-0.7, 0.7])], ids=["2", "3"])
+def test_new_rows_had_the_noisy_score_of_one_classifier(y) -> None:
+    """They have the mean over the folds."""
+    tree = DecisionTreeClassifier(min_samples_leaf=5)
+    found, _ = means.cross_fitted(tree, (X, y, np.ones(600)), len(np.unique(y)), 0)
+    scores = [means.score(one, X, found.n_classes) for one in found.classifiers]
+    assert len(scores) == 5
+    np.testing.assert_allclose(found.score(X), np.mean(scores, axis=0))
 
 
 def test_random_labels_are_not_learned_by_heart() -> None:

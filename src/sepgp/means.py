@@ -4,7 +4,7 @@ The process has f = g + c·h(x), where h is the score of the classifier and c a 
 learned with the kernel. On the rows of training h comes from classifiers that were fitted without
 them (cross-fitting). Else the scores of training rows would be better than those of any others,
 and f would be as sure of itself as the classifier is of rows that it knows by heart. Scores of new
-rows, to which all rows have contributed, may deserve more trust than these: see `Mean.ratio`.
+rows are means over all of these classifiers, and may deserve more trust: see `Mean.ratio`.
 """
 
 from collections.abc import Sequence
@@ -69,7 +69,7 @@ class Mean:
 
     @property
     def in_halves(self) -> bool:
-        """Whether there is a classifier for each half of the rows, and none for all of them."""
+        """Whether there is a classifier for each half of the rows, and not for more folds."""
         return len(self.classifiers) == 2
 
     def offset(self, rows: NDArray[Any]) -> Floats:
@@ -198,10 +198,10 @@ def cross_fitted(
 ) -> tuple[Mean, Floats]:
     """The mean that rows lead to, and the score of each by who has not seen it.
 
-    With few rows they are in five folds, and new rows are scored by a classifier fitted on all.
-    With many there are two, and new rows get the mean of both scores: a third classifier would cost
-    as much as the two together, and half of many rows is enough. The first fold decides which
-    classifier it is, where `mean` stands for several.
+    With few rows they are in five folds, and with many in two, since half of many rows is enough.
+    New rows get the mean of the scores of all classifiers, which is less noisy than the score of
+    one that is fitted on all rows. The first fold decides which classifier it is, where `mean`
+    stands for several.
     """
     X, y, _ = rows
     most = affordable(X.shape[1], n_classes, time_budget)
@@ -217,8 +217,6 @@ def cross_fitted(
         tried = [kind]
         found[mine] = score(part, X[mine], n_classes)
         parts.append(part)
-    if count > 2:
-        parts = [fitted(kind, *rows, seed)]
     return Mean(tuple(parts), n_classes), found
 
 
@@ -233,9 +231,9 @@ def affordable(n_columns: int, n_classes: int, time_budget: float | None) -> flo
 def n_folds(n_rows: int, rarest: int, most: float) -> int:
     """How many folds there are, for rows the rarest class of which has so many.
 
-    Five folds and all rows are as much work as five times the rows, and two as much as the rows.
+    Five folds are as much work as four times the rows, and two as much as the rows.
     """
-    many = n_rows >= PLENTY or n_rows * FOLDS > most
+    many = n_rows >= PLENTY or n_rows * (FOLDS - 1) > most
     return 2 if many else max(2, min(FOLDS, rarest))
 
 

@@ -92,9 +92,11 @@ class Some(NamedTuple):
 def worth_while(settings: Settings, n_rows: int, n_features: int, n_classes: int) -> bool:
     """Whether the default kernel is chosen by trials: with minibatches, before a long training.
 
-    With many classes, whose trials take longer, only where there are very many features.
+    With many classes, whose trials take longer, only where there are very many features, or rows
+    in plenty for a learned map.
     """
-    if n_classes > 2 and n_features <= MANY_FEATURES:
+    plenty = n_features > MANY_FEATURES or rows_per_weight(n_rows, n_features) >= PLENTY
+    if n_classes > 2 and not plenty:
         return False
     return _long(settings, n_rows, WORTH, SECONDS)
 
@@ -133,10 +135,15 @@ def candidates(
         ]
     plain = [Candidate(named(name, scaling.width), scaling, name) for name in (SMOOTH, ROUGH)]
     warped = [Candidate(Warped(kernel), scaling, f"warped {name}") for kernel, _, name in plain]
-    rows_per_weight = n_rows / Warped.n_weights(scaling.width)
-    if rows_per_weight >= PLENTY:
+    enough = rows_per_weight(n_rows, scaling.width)
+    if enough >= PLENTY:
         return warped
-    return plain + warped if rows_per_weight >= ROWS_PER_WEIGHT else plain
+    return plain + warped if enough >= ROWS_PER_WEIGHT else plain
+
+
+def rows_per_weight(n_rows: int, n_features: int) -> float:
+    """How many rows there are for each weight of a learned map of the features."""
+    return n_rows / Warped.n_weights(n_features)
 
 
 def best(

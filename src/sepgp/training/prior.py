@@ -67,7 +67,7 @@ def of_rows(settings: Settings, data: ArrayData, seed: int) -> tuple[Mean, Array
 
 
 def in_halves(settings: Settings, data: ArrayData) -> bool:
-    """Whether there will be a classifier for each half of the rows, and none for all of them."""
+    """Whether there will be a classifier for each half of the rows, and not for more folds."""
     most = affordable(data.X.shape[1], len(data.classes), settings.time_budget)
     return n_folds(data.n_rows, int(np.bincount(data.y).min()), most) == 2
 
