@@ -282,3 +282,22 @@ def test_a_trial_with_a_prior_mean_was_as_dull_as_one_without(
     for _ in range(2):  # a trial leaves its candidate as it was
         choice.score(candidate, likelihood=Probit(), factor=factor, steps=2, **given)
     assert found == pytest.approx([variance, variance])
+
+
+@pytest.mark.parametrize(
+    ("settings", "d", "n", "components"),
+    [
+        ({"time_budget": 5}, 120, 1500, True),
+        ({"time_budget": 5}, 100, 1500, False),
+        ({"time_budget": 5}, 120, 500, False),
+        ({"time_budget": 5, "learn_kernel": False}, 120, 1500, False),
+        ({"time_budget": 5, "kernel": "rbf"}, 120, 1500, False),
+        ({}, 120, 1500, False),
+    ],
+)
+def test_very_many_features_in_a_short_time_are_seen_by_their_components(
+    settings, d, n, components, short, chosen
+) -> None:
+    model = GPClassifier(**QUICK | {"max_iter": 3} | settings).fit(*of_rank(n, d))
+    assert (model.model_.scaling.components is not None) == components
+    assert chosen == []

@@ -45,8 +45,8 @@ class GPClassifier(Fitted):
         minibatches. "adf" is the baseline that counts a row anew each time it is seen.
     n_inducing : int or "auto"
         The number m of inducing points; fewer are used if there are fewer distinct rows. "auto" is
-        200; with a time budget of at most 10 seconds for two classes it is 100, and from two
-        minutes on 400.
+        200; with a time budget of at most 10 seconds for two classes it is 100, of half a second
+        50, and from two minutes on 400.
     inducing : "kmeans", "random" or array of shape (m, d)
         Where the inducing points start. An array is in the units of X and sets m.
     kernel : Kernel, "auto", "rbf", "matern12", "matern32", "matern52" or a sum of these names
@@ -54,9 +54,11 @@ class GPClassifier(Fitted):
         than two classes "rbf+matern32"; with more than 100 features the first of them. Before a
         long training with minibatches it is the best of several on held-out rows of a sample:
         smooth or rough, of the features or a learned map of them, or of principal components.
+        These it sees untried where a time budget is too short to try.
         With more than two classes it sees features of a skewness above 1 by their logarithms too.
     batch_size : int or None
-        Rows per step. None takes all rows up to 2,000, and else minibatches of 2,000.
+        Rows per step. None takes all rows up to 2,000, and else minibatches of 2,000, or of fewer
+        with a time budget below one second for two classes.
     learn_kernel, learn_inducing : bool
         Whether gradients move the kernel's parameters and the inducing points.
     max_iter, time_budget : int or None, float or None
@@ -64,7 +66,8 @@ class GPClassifier(Fitted):
         With neither, 250 steps when every step sees all rows, and 1,000 with minibatches.
     learning_rate : float or None
         Of the optimiser at the start; with "adam" it falls to 0 along a half cosine. None takes
-        0.2, and with "sign" 0.01. In minibatches inducing points move at 0.1 or less.
+        0.2, for minibatches with a time budget of at most 5 seconds 0.5, and with "sign" 0.01. In
+        minibatches inducing points move at 0.1 or less.
     optimizer : one of "adam", "sign"
         "sign" is the batch rule of the paper's authors: a step size per parameter.
     site_step : "paper", "average" or a float

@@ -99,6 +99,17 @@ def worth_while(settings: Settings, n_rows: int, n_features: int, n_classes: int
     return _long(settings, n_rows, WORTH, SECONDS)
 
 
+def sees_components(settings: Settings, n_rows: int, n_features: int) -> bool:
+    """Whether the default kernel sees principal components untried.
+
+    That is with very many features and a time budget too short for trials: distances between all
+    features would leave it few steps.
+    """
+    hurried = settings.time_budget is not None and settings.time_budget < SECONDS
+    many = n_features > MANY_FEATURES
+    return hurried and many and settings.learn_kernel and n_rows > _one_batch(settings)
+
+
 def factor_is_tried(settings: Settings, n_rows: int) -> bool:
     """Whether trials choose the factor of a prior mean to begin with: two of them, whatever m."""
     return _long(settings, n_rows, WORTH_FACTOR, SECONDS_FACTOR)
@@ -110,7 +121,12 @@ def _long(settings: Settings, n_rows: int, steps: int, seconds: float) -> bool:
     long = planned >= steps
     if settings.time_budget is not None:
         long = settings.time_budget >= seconds and (long or settings.max_iter is None)
-    return settings.learn_kernel and long and n_rows > max(settings.rows_per_step, MINIBATCH)
+    return settings.learn_kernel and long and n_rows > _one_batch(settings)
+
+
+def _one_batch(settings: Settings) -> int:
+    """Rows up to which there are no minibatches."""
+    return max(settings.rows_per_step, MINIBATCH)
 
 
 def candidates(

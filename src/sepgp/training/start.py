@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sepgp.data.batches import Batching, Source, aligned
+from sepgp.data.components import projected
 from sepgp.data.logarithms import of_skewed
 from sepgp.data.prepared import ArrayData, Data, Surveyed
 from sepgp.data.scaling import Floats, Scaling, identity
@@ -25,23 +26,31 @@ from sepgp.means import Mean
 from sepgp.model import Model
 from sepgp.training.choice import (
     QUIET,
+    SMOOTHER,
     Some,
     best,
     best_factor,
     factor_is_tried,
+    sees_components,
     worth_while,
 )
 from sepgp.training.prior import first_factor, learned
 from sepgp.training.settings import Settings
 
-POINTS, FEW_POINTS, MANY_POINTS = 200, 100, 400
-"""Inducing points by default: in most trainings, in short ones, whose time is better spent on more
-steps, and in long ones, which have steps enough."""
-SHORT, LONG = 10.0, 120.0
-"""Seconds of training of two classes up to which it is short, and from which on it is long."""
+POINTS, FEWEST_POINTS, FEW_POINTS, MANY_POINTS = 200, 50, 100, 400
+"""Inducing points by default: in most trainings, in very short and in short ones, whose time is
+better spent on more steps, and in long ones, which have steps enough."""
+SHORTEST, SHORT, LONG = 0.5, 10.0, 120.0
+"""Seconds of training of two classes up to which it is very short, or short, and from which on it
+is long."""
+STEP_ROWS, LEAST_ROWS = 2_000, 250
+"""Rows of a minibatch by default, at most for each second of training of two classes, so that tens
+of steps are made; and at least."""
 MAX_ROWS = 20_000
 """Rows that inducing points and logarithms are found from; more would cost time and move the points
 little."""
+COMPONENT_ROWS = 1_000
+"""Rows that principal components are found from where there is no time for trials."""
 ROWS_PER_SECOND, VALUES_PER_SECOND = 2_000, 200_000
 """Fewer with a short time budget: so many rows or values for each of its seconds, by whichever is
 fewer, but ten rows for each point."""
@@ -68,7 +77,8 @@ class Start(NamedTuple):
 
     def source(self, settings: Settings, data: Data, seed: int, size: int | None = None) -> Source:
         """Batches of data, scaled."""
-        size, dtype = size or settings.rows_per_step, settings.row_dtype(data.n_rows)
+        size = size or rows_per_step(settings, data.n_rows, len(self.classes))
+        dtype = settings.row_dtype(data.n_rows)
         return data.source(Batching(self.scaling, size, seed, dtype, settings.device))
 
 
@@ -157,6 +167,10 @@ def _kernel(
         factor = None if some.score is None else factor
         chosen = best(some, scaling, likelihood, data.n_rows, factor)
         return chosen.kernel, chosen.scaling
+    if settings.kernel == AUTO and sees_components(settings, *shape[:2]) and not by_column:
+        few = some.take(slice(None, None, -(-len(some.weight) // COMPONENT_ROWS)))
+        components = projected(scaling, few.X)
+        return named(SMOOTHER, components.width), components
     kernel = named(settings.kernel, *shape[1:])
     if settings.kernel == AUTO and settings.standardize and sees_logarithms(*shape[1:]):
         few = some.take(slice(None, None, -(-len(some.weight) // MAX_ROWS)))
@@ -188,8 +202,27 @@ def n_points(settings: Settings, n_classes: int) -> int:
         return int(settings.n_inducing)
     if settings.time_budget is None:
         return POINTS
-    seconds = settings.time_budget * 2 / n_classes  # a step takes longer the more classes there are
-    return FEW_POINTS if seconds <= SHORT else MANY_POINTS if seconds >= LONG else POINTS
+    seconds = _per_two_classes(settings.time_budget, n_classes)
+    if seconds <= SHORT:
+        return FEWEST_POINTS if seconds <= SHORTEST else FEW_POINTS
+    return MANY_POINTS if seconds >= LONG else POINTS
+
+
+def rows_per_step(settings: Settings, n_rows: int, n_classes: int) -> int:
+    """The size of a minibatch: as told, or what the time is enough for.
+
+    Rows that fit in one batch stay one, whatever the time.
+    """
+    size = settings.rows_per_step
+    if settings.batch_size is not None or settings.time_budget is None or n_rows <= size:
+        return size
+    affordable = int(STEP_ROWS * _per_two_classes(settings.time_budget, n_classes))
+    return min(size, max(LEAST_ROWS, affordable))
+
+
+def _per_two_classes(seconds: float, n_classes: int) -> float:
+    """What a time comes to with two classes: a step takes longer the more there are."""
+    return seconds * 2 / n_classes
 
 
 def _most_rows(time_budget: float | None, width: int, m: int) -> int:
