@@ -23,7 +23,7 @@ from sepgp.training.progress import ProgressLine, duration
 from sepgp.training.record import Record
 from sepgp.training.schedule import MAX_SITE_STEP, WANDER, Schedule, inducing_rate, site_step
 from sepgp.training.settings import Settings
-from sepgp.training.start import _most_rows, n_points
+from sepgp.training.start import _most_rows, n_points, rows_per_step
 
 EVERY_METHOD = pytest.mark.parametrize("method", METHODS)
 X, Y = blobs()
@@ -153,11 +153,49 @@ def test_sites_settle_when_the_kernel_is_held(method, variance) -> None:
         ("auto", 120, 2, 400),
         ("auto", 120, 10, 200),
         ("auto", 50, 10, 100),
+        ("auto", 0.6, 2, 100),
+        ("auto", 0.5, 2, 50),
+        ("auto", 2.5, 10, 50),
         (7, 10, 2, 7),
     ],
 )
 def test_inducing_points_by_default_suit_the_time(given, time_budget, n_classes, expected) -> None:
     assert n_points(Settings(n_inducing=given, time_budget=time_budget), n_classes) == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "time_budget", "n_rows", "n_classes", "expected"),
+    [
+        (None, None, 10_000, 10, 2000),
+        (None, 1, 10_000, 2, 2000),
+        (None, 0.5, 10_000, 2, 1000),
+        (None, 2.5, 10_000, 10, 1000),
+        (None, 0.01, 10_000, 2, 250),
+        (None, 0.01, 2000, 2, 2000),
+        (1234, 0.01, 10_000, 2, 1234),
+    ],
+)
+def test_minibatches_by_default_suit_the_time(
+    given, time_budget, n_rows, n_classes, expected
+) -> None:
+    """Rows that are one batch stay one."""
+    settings = Settings(batch_size=given, time_budget=time_budget)
+    assert rows_per_step(settings, n_rows, n_classes) == expected
+
+
+@pytest.mark.parametrize(
+    ("settings", "batches", "expected"),
+    [
+        ({"time_budget": 5}, 2, 0.5),
+        ({"time_budget": 5}, 1, 0.2),
+        ({"time_budget": 6}, 2, 0.2),
+        ({}, 2, 0.2),
+        ({"time_budget": 5, "learning_rate": 0.1}, 2, 0.1),
+        ({"time_budget": 5, "optimizer": "sign"}, 2, 0.01),
+    ],
+)
+def test_few_minibatches_have_a_higher_learning_rate(settings, batches, expected) -> None:
+    assert Schedule.of(Settings(**settings), batches).rate == expected
 
 
 def test_a_run_that_goes_on_with_more_time_keeps_its_points(tmp_path) -> None:

@@ -21,6 +21,7 @@ from sepgp.inference import ep
 from sepgp.likelihoods import Probit
 from sepgp.training import monitor
 from sepgp.training.monitor import Monitor
+from sepgp.training.settings import Settings
 from sepgp.training.step import Engine
 
 X, Y = blobs(200)
@@ -239,6 +240,27 @@ def test_by_default_few_rows_are_all_trained_on(tmp_path, monkeypatch) -> None:
 def test_by_default_rows_of_one_batch_are_all_trained_on(monkeypatch) -> None:
     monkeypatch.setattr(split, "PLENTY", 200)
     assert np.isnan(quick().fit(X, Y).history_["validation_nll"]).all()
+
+
+@pytest.mark.parametrize(
+    ("budget", "given", "mean", "expected"),
+    [
+        (9.9, "auto", None, 0.0),
+        (10, "auto", None, "auto"),
+        (None, "auto", None, "auto"),
+        (1, 0.2, None, 0.2),
+        (1, "auto", "trees", "auto"),
+    ],
+)
+def test_in_a_short_time_no_rows_are_held_out_by_default(budget, given, mean, expected) -> None:
+    settings = Settings(time_budget=budget, validation_fraction=given, mean=mean)
+    assert settings.held_out == expected
+
+
+def test_by_default_a_short_time_is_spent_on_all_rows(monkeypatch) -> None:
+    monkeypatch.setattr(split, "PLENTY", 200)
+    model = quick(batch_size=40, time_budget=5).fit(X, Y)
+    assert np.isnan(model.history_["validation_nll"]).all()
 
 
 def test_by_default_no_more_rows_are_held_out_than_say_enough(tmp_path, monkeypatch) -> None:

@@ -45,8 +45,8 @@ class GPClassifier(Fitted):
         minibatches. "adf" is the baseline that counts a row anew each time it is seen.
     n_inducing : int or "auto"
         The number m of inducing points; fewer are used if there are fewer distinct rows. "auto" is
-        200; with a time budget of at most 10 seconds for two classes it is 100, and from two
-        minutes on 400.
+        200; with a time budget of at most 10 seconds for two classes it is 100, of half a second
+        50, and from two minutes on 400.
     inducing : "kmeans", "random" or array of shape (m, d)
         Where the inducing points start. An array is in the units of X and sets m.
     kernel : Kernel, "auto", "rbf", "matern12", "matern32", "matern52" or a sum of these names
@@ -56,7 +56,8 @@ class GPClassifier(Fitted):
         smooth or rough, of the features or a learned map of them, or of principal components.
         With more than two classes it sees features of a skewness above 1 by their logarithms too.
     batch_size : int or None
-        Rows per step. None takes all rows up to 2,000, and else minibatches of 2,000.
+        Rows per step. None takes all rows up to 2,000, and else minibatches of 2,000, or of fewer
+        with a time budget below one second for two classes.
     learn_kernel, learn_inducing : bool
         Whether gradients move the kernel's parameters and the inducing points.
     max_iter, time_budget : int or None, float or None
@@ -64,7 +65,8 @@ class GPClassifier(Fitted):
         With neither, 250 steps when every step sees all rows, and 1,000 with minibatches.
     learning_rate : float or None
         Of the optimiser at the start; with "adam" it falls to 0 along a half cosine. None takes
-        0.2, and with "sign" 0.01. In minibatches inducing points move at 0.1 or less.
+        0.2, for minibatches with a time budget of at most 5 seconds 0.5, and with "sign" 0.01. In
+        minibatches inducing points move at 0.1 or less.
     optimizer : one of "adam", "sign"
         "sign" is the batch rule of the paper's authors: a step size per parameter.
     site_step : "paper", "average" or a float
@@ -82,7 +84,8 @@ class GPClassifier(Fitted):
         The share of the rows, at least 0 and below 1, that `fit` holds out. The model is measured
         on at most 10,000 of them at intervals, and the best one is kept: usually the last. "auto"
         is a tenth, and at most 3,000 rows, where 10,000 or more are trained on by minibatches and
-        are arrays, tables or Parquet; else it is 0.
+        are arrays, tables or Parquet; else it is 0, as with a time budget below 10 seconds and no
+        `mean`.
     early_stopping : bool
         Whether training ends early, its learning rate falling to 0 all the same, when held-out rows
         have not improved in a fifth of its steps or time, and 50 steps at least.

@@ -38,15 +38,15 @@ def start_points(
     sizes = np.array([len(rows) for rows, _ in groups])
     counts = allocate(shares, sizes, n_inducing)
     points = []
-    for (rows, _), w, count in zip(groups, weights, counts, strict=True):
-        if count == len(rows):
-            points.append(rows)
-        elif how == "random":
-            points.append(rows[np.sort(rng.choice(len(rows), count, replace=False))])
-        elif count:
-            kmeans = MiniBatchKMeans(count, max_iter=20, batch_size=4096, random_state=rng)
-            # On a busy machine threads that wait for each other would take many times as long.
-            with threadpool_limits(1):
+    # On a busy machine threads that wait for each other would take many times as long.
+    with threadpool_limits(1):
+        for (rows, _), w, count in zip(groups, weights, counts, strict=True):
+            if count == len(rows):
+                points.append(rows)
+            elif how == "random":
+                points.append(rows[np.sort(rng.choice(len(rows), count, replace=False))])
+            elif count:
+                kmeans = MiniBatchKMeans(count, max_iter=20, batch_size=4096, random_state=rng)
                 points.append(kmeans.fit(rows, sample_weight=w).cluster_centers_)
     return np.unique(np.concatenate(points).astype(np.float64), axis=0)
 

@@ -75,7 +75,7 @@ def fit(settings: Settings, given: Given, previous: Model | None, run: Run) -> M
         given,
         known=None if previous is None else previous.schema,
         class_weight=settings.class_weight,
-        held_out=settings.validation_fraction,
+        held_out=settings.held_out,
         seed=seed,
         batch_size=settings.rows_per_step,
     )

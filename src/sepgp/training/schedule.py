@@ -23,6 +23,8 @@ FASTEST = 0.1
 """The highest learning rate of inducing points in minibatches."""
 RISING_SHARE = 0.1
 """Of the learning rate, for inducing points where log Z_q is to rise."""
+HURRIED, HURRIED_RATE = 5.0, 0.5
+"""Seconds of a time budget up to which minibatches are few, and Adam's learning rate for them."""
 FREE_STEPS = 30
 """First steps in which log Z_q may fall: sites are being filled, and fast steps find the way."""
 SETTLING = 6
@@ -57,11 +59,14 @@ class Schedule:
         rises without help then, and ADF's counts rows again in every step.
         """
         max_iter, rate = settings.max_iter, settings.learning_rate
+        decay = settings.optimizer == "adam"
+        hurried = settings.time_budget is not None and settings.time_budget <= HURRIED
         if max_iter is None and settings.time_budget is None:
             max_iter = STEPS if batches_per_epoch == 1 else MINIBATCH_STEPS
         if rate is None:
             rate = OPTIMIZERS[settings.optimizer].rate
-        decay = settings.optimizer == "adam"
+            if decay and hurried and batches_per_epoch > 1:
+                rate = HURRIED_RATE
         return cls(
             max_iter,
             settings.time_budget,

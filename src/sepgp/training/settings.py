@@ -16,6 +16,8 @@ from sepgp.inference.method import METHODS
 from sepgp.training.optimizers import OPTIMIZERS
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
+EARLY = 10.0
+"""Seconds of a time budget below which no rows are held out by default."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,15 @@ class Settings:
     def rows_per_step(self) -> int:
         """The size of a minibatch."""
         return MINIBATCH if self.batch_size is None else self.batch_size
+
+    @property
+    def held_out(self) -> float | str:
+        """The `validation_fraction`, but 0 instead of "auto" in a time too short to end early.
+
+        With a prior mean held-out rows also tell how far its scores are to be trusted.
+        """
+        short = self.time_budget is not None and self.time_budget < EARLY and self.mean is None
+        return 0.0 if self.validation_fraction == AUTO and short else self.validation_fraction
 
     def row_dtype(self, n_rows: int) -> torch.dtype:
         """Of the work on rows.

@@ -34,11 +34,15 @@ from sepgp.training.choice import (
 from sepgp.training.prior import first_factor, learned
 from sepgp.training.settings import Settings
 
-POINTS, FEW_POINTS, MANY_POINTS = 200, 100, 400
-"""Inducing points by default: in most trainings, in short ones, whose time is better spent on more
-steps, and in long ones, which have steps enough."""
-SHORT, LONG = 10.0, 120.0
-"""Seconds of training of two classes up to which it is short, and from which on it is long."""
+POINTS, FEWEST_POINTS, FEW_POINTS, MANY_POINTS = 200, 50, 100, 400
+"""Inducing points by default: in most trainings, in very short and in short ones, whose time is
+better spent on more steps, and in long ones, which have steps enough."""
+SHORTEST, SHORT, LONG = 0.5, 10.0, 120.0
+"""Seconds of training of two classes up to which it is very short, or short, and from which on it
+is long."""
+STEP_ROWS, LEAST_ROWS = 2_000, 250
+"""Rows of a minibatch by default, at most for each second of training of two classes, so that tens
+of steps are made; and at least."""
 MAX_ROWS = 20_000
 """Rows that inducing points and logarithms are found from; more would cost time and move the points
 little."""
@@ -68,7 +72,8 @@ class Start(NamedTuple):
 
     def source(self, settings: Settings, data: Data, seed: int, size: int | None = None) -> Source:
         """Batches of data, scaled."""
-        size, dtype = size or settings.rows_per_step, settings.row_dtype(data.n_rows)
+        size = size or rows_per_step(settings, data.n_rows, len(self.classes))
+        dtype = settings.row_dtype(data.n_rows)
         return data.source(Batching(self.scaling, size, seed, dtype, settings.device))
 
 
@@ -188,8 +193,27 @@ def n_points(settings: Settings, n_classes: int) -> int:
         return int(settings.n_inducing)
     if settings.time_budget is None:
         return POINTS
-    seconds = settings.time_budget * 2 / n_classes  # a step takes longer the more classes there are
-    return FEW_POINTS if seconds <= SHORT else MANY_POINTS if seconds >= LONG else POINTS
+    seconds = _per_two_classes(settings.time_budget, n_classes)
+    if seconds <= SHORT:
+        return FEWEST_POINTS if seconds <= SHORTEST else FEW_POINTS
+    return MANY_POINTS if seconds >= LONG else POINTS
+
+
+def rows_per_step(settings: Settings, n_rows: int, n_classes: int) -> int:
+    """The size of a minibatch: as told, or what the time is enough for.
+
+    Rows that fit in one batch stay one, whatever the time.
+    """
+    size = settings.rows_per_step
+    if settings.batch_size is not None or settings.time_budget is None or n_rows <= size:
+        return size
+    affordable = int(STEP_ROWS * _per_two_classes(settings.time_budget, n_classes))
+    return min(size, max(LEAST_ROWS, affordable))
+
+
+def _per_two_classes(seconds: float, n_classes: int) -> float:
+    """What a time comes to with two classes: a step takes longer the more there are."""
+    return seconds * 2 / n_classes
 
 
 def _most_rows(time_budget: float | None, width: int, m: int) -> int:
