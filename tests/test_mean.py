@@ -605,6 +605,13 @@ def test_many_columns_took_the_time_of_the_process(spy, monkeypatch) -> None:
     assert [len(seen) for seen in Spy.seen] == [100, 100]
 
 
+def test_mnist_in_ten_seconds_had_next_to_no_trees_and_nobody_was_told(spy, monkeypatch) -> None:
+    monkeypatch.setattr(means, "VALUES_PER_SECOND", 50 * means.FEWEST_COLUMNS)
+    model = GPClassifier(mean=spy, n_inducing=10, time_budget=1.0, random_state=0)
+    with pytest.warns(UserWarning, match=f"on 50 of {len(Y)} rows.*give more time, or no mean"):
+        model.fit(X, Y)
+
+
 def test_trees_of_few_columns_took_all_of_a_short_time() -> None:
     """20,000 rows of three columns with a budget of 2 s left time for one step."""
     most = means.affordable(3, 2, 2.0)

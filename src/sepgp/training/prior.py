@@ -1,5 +1,6 @@
 """The prior mean of a training: a classifier that is fitted first, and its scores of the rows."""
 
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -18,6 +19,8 @@ CALIBRATED = 1_000
 """New rows that the ratio of a mean is found from, at least; fewer say little of it."""
 LEAST, LARGEST = 0.1, 4.0
 """Of the factors that calibrate scores: below, a classifier knows next to nothing."""
+FEW_ROWS, FEW_OF_ALL = 10_000, 0.2
+"""A warning says if a time budget lets a classifier see fewer rows, and a smaller share of them."""
 FEW_STEPS = 10
 """Up to so many steps are too few for a factor that starts at 0."""
 
@@ -59,11 +62,25 @@ def _with_score(data: ArrayData | None, mean: Mean) -> ArrayData | None:
 def of_rows(settings: Settings, data: ArrayData, seed: int) -> tuple[Mean, ArrayData]:
     """The prior mean that rows in memory lead to, calibrated, and the rows with their scores."""
     data = data._replace(X=np.asarray(data.X))
+    _warn_of_few(settings, data)
     mean, score = cross_fitted(
         settings.mean, data.sample(), len(data.classes), seed, settings.time_budget
     )
     data = data._replace(score=score)
     return replace(mean, factor=calibration(data)), data
+
+
+def _warn_of_few(settings: Settings, data: ArrayData) -> None:
+    """Say so if the time is too short for the classifier to learn much."""
+    n_columns = data.X.shape[1]
+    most = affordable(n_columns, len(data.classes), settings.time_budget)
+    if most < min(FEW_ROWS, FEW_OF_ALL * data.n_rows):
+        warnings.warn(
+            f"The classifier of mean= is fitted on {most:,.0f} of {data.n_rows:,} rows, because "
+            f"time_budget={settings.time_budget:g} is short for {n_columns:,} columns; give more "
+            "time, or no mean.",
+            stacklevel=2,
+        )
 
 
 def in_halves(settings: Settings, data: ArrayData) -> bool:
