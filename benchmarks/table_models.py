@@ -27,8 +27,9 @@ sys.path.append(str(Path(__file__).parent / "peers"))
 Fit = Callable[[np.ndarray, np.ndarray, float], Any]
 ALL_ROWS = 2_000
 """Up to so many rows sepgp has all of them in every step, and a number of steps as its default."""
-GPBOOST_ROWS = 8_000
-"""GPBoost has no time limit: Vecchia took 129 s for 5,404 rows of five features."""
+GPBOOST_ROWS = 2_000
+"""GPBoost has no time limit: Vecchia took 129 s for 5,404 rows of five features, and FITC more than
+six minutes for 6,750 of 28."""
 GPYTORCH = {"dtype": "float32", "batch": 1000, "gamma": 0.1, "rate": 0.1}
 """Natural gradients beside Adam with a cosine, the settings that `peers` chose most often."""
 BOOSTED = "learning_rate", "max_iter", "max_leaf_nodes", "min_samples_leaf", "l2_regularization"
