@@ -14,6 +14,7 @@ from sklearn.metrics import roc_auc_score
 import sepgp
 from sepgp import kernels
 from sepgp.data import moments
+from sepgp.data import scaling as scaling_module
 from sepgp.data.moments import Moments, resistant, standardization
 from sepgp.data.scaling import Scaling
 
@@ -228,3 +229,29 @@ def test_wide_rows_are_summed_in_small_blocks(monkeypatch) -> None:
     assert_allclose(blocks.mean, whole.mean, rtol=1e-12)
     assert_allclose(blocks.scale, whole.scale, rtol=1e-12)
     assert sizes == [20, 20, 20, 10]
+
+
+def test_many_columns_have_the_moments_of_few() -> None:
+    random = np.random.default_rng(0)
+    X = random.normal(3.0, 2.0, size=(70, moments.WIDE)) * 10.0 ** random.integers(
+        -200, 200, moments.WIDE
+    )
+    X[5, 7], weight = np.nan, np.arange(70.0)
+    few = [Moments.of(X[:, i : i + 16], weight) for i in range(0, moments.WIDE, 16)]
+    for name, values in vars(Moments.of(X, weight)).items():
+        expected = np.concatenate([getattr(part, name) for part in few])
+        assert_allclose(values, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_scaling_in_blocks_is_scaling_of_all_rows(dtype, monkeypatch) -> None:
+    X = np.random.default_rng(0).normal(size=(100, 3)) ** 5
+    X[61, 2] = 1e300
+    scaling = standardization(X[:50], np.ones(50))
+    whole = scaling.standardize(X)
+    monkeypatch.setattr(scaling_module, "VALUES", 21)
+    out = np.full(X.shape, np.nan, dtype)
+    assert scaling.apply(X, out) is out
+    assert_array_equal(out, whole.astype(dtype))
+    assert_array_equal(scaling.apply(X), whole)
+    assert abs(whole).max() == scaling_module.FARTHEST

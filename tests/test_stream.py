@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from quick import METHODS, assert_one_sentence, blobs, quick
 
 from sepgp import GPClassifier, InvalidData
-from sepgp.data import sample, survey
+from sepgp.data import array_source, sample, survey
 from sepgp.data import stream_source as stream
 from sepgp.data.array_source import ArraySource
 from sepgp.data.batches import Batching
@@ -396,6 +396,26 @@ def readers() -> list:
 def test_reading_ahead_gives_the_same_items() -> None:
     assert list(prefetch((i for i in range(20)), 3)) == list(range(20))
     assert list(prefetch((i for i in ()), 3)) == []
+
+
+@pytest.mark.parametrize("start", [0, 9])
+def test_large_minibatches_are_scaled_ahead(start, monkeypatch) -> None:
+    arrays = ArraySource(X, Y, np.ones(N), Batching(identity(2), 40))
+    expected = taken(arrays, 10, start)
+    monkeypatch.setattr(array_source, "LARGE", 80)
+    scaling_threads = set()
+    real = Batching.scaled
+
+    def scaled(how, rows):
+        scaling_threads.add(threading.current_thread().name)
+        return real(how, rows)
+
+    monkeypatch.setattr(Batching, "scaled", scaled)
+    actual = taken(arrays, 10, start)
+    assert all(name.startswith("sepgp-reader") for name in scaling_threads)
+    for a, b in zip(actual, expected, strict=True):
+        assert_array_equal(a.rows, b.rows)
+        assert_array_equal(a.X, b.X)
 
 
 def test_reading_ahead_is_bounded_and_ends_with_its_reader() -> None:

@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from sepgp.data.batches import scaled
 from sepgp.data.scaling import Floats, Scaling
 from sepgp.data.schema import Schema, is_source
 from sepgp.gp.kernels import Kernel
@@ -202,8 +203,7 @@ class Model:
 
         @torch.inference_mode()
         def work(begin: int) -> None:
-            scaled = self.scaling.apply(rows[begin : begin + block])
-            X = torch.as_tensor(scaled).to(Z.device, self.dtype)
+            X = scaled(self.scaling, rows[begin : begin + block], self.dtype).to(Z.device)
             for i in range(0, len(X), size):
                 x = X[i : i + size]
                 fill(slice(begin + i, begin + i + size), x, covariances(x))

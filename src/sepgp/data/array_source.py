@@ -8,7 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sepgp.data.batches import Batch, Batching
+from sepgp.data.prefetch import prefetch
 from sepgp.data.scaling import Floats
+
+LARGE = 2**18
+"""Values of a minibatch from which on it takes some milliseconds to scale it."""
 
 
 def merge_duplicates(
@@ -29,7 +33,7 @@ class ArraySource:
     X, shape (n, d), is kept as it is, and every batch scaled when it is taken; y, shape (n,), are
     class numbers 0 … C−1; weights, shape (n,), are positive; scores, if a classifier gives a prior
     mean, have shape (n,), or (n, C). If one batch holds all rows, it is the whole set in its own
-    order.
+    order. A thread scales large minibatches ahead of training.
     """
 
     def __init__(
@@ -47,6 +51,11 @@ class ArraySource:
 
     def batches(self, start: int = 0) -> Generator[Batch]:
         """Batches without end, from batch number `start` on. Every epoch has a fresh order."""
+        batches = self._batches(start)
+        large = self._how.size * self._arrays[0].shape[1] >= LARGE
+        return prefetch(batches, 1) if large and self.batches_per_epoch > 1 else batches
+
+    def _batches(self, start: int) -> Generator[Batch]:
         if self.batches_per_epoch == 1:
             yield from itertools.repeat(self._batch(None))
         epoch, skip = divmod(start, self.batches_per_epoch)
@@ -60,4 +69,4 @@ class ArraySource:
         where = slice(None) if rows is None else rows
         X, y, weight = (array[where] for array in self._arrays)
         score = None if self._score is None else self._score[where]
-        return self._how.batch(self._how.scaling.apply(X), y, weight, rows, score)
+        return self._how.batch(self._how.scaled(X), y, weight, rows, score)

@@ -61,9 +61,13 @@ class Batching(NamedTuple):
         """How many batches have all rows."""
         return max(1, -(-n_rows // self.size))
 
+    def scaled(self, X: NDArray[Any]) -> Tensor:
+        """Rows X, shape (b, d), scaled, in the numbers of a batch: shape (b, width)."""
+        return scaled(self.scaling, X, self.dtype)
+
     def batch(
         self,
-        X: NDArray[Any],
+        X: Tensor | NDArray[Any],
         y: NDArray[Any],
         weight: NDArray[Any],
         rows: NDArray[Any] | None,
@@ -78,7 +82,7 @@ class Batching(NamedTuple):
             None if score is None else self._tensor(score.T, self.dtype),
         )
 
-    def _tensor(self, array: NDArray[Any], dtype: torch.dtype) -> Tensor:
+    def _tensor(self, array: Tensor | NDArray[Any], dtype: torch.dtype) -> Tensor:
         return aligned(torch.as_tensor(array).to(self.device, dtype))
 
 
@@ -92,6 +96,13 @@ class Source(Protocol):
     def batches(self, start: int = 0) -> Generator[Batch]:
         """Batches without end, from batch number `start` on."""
         ...
+
+
+def scaled(scaling: Scaling, X: NDArray[Any], dtype: torch.dtype) -> Tensor:
+    """Rows X, shape (b, d), scaled in float64 and then rounded: shape (b, width)."""
+    result = torch.empty(len(X), scaling.width, dtype=dtype)
+    scaling.apply(X, result.numpy())
+    return result
 
 
 def aligned(tensor: Tensor) -> Tensor:

@@ -13,6 +13,8 @@ from sepgp.data.scaling import FAR, LARGEST, TAIL, Floats, Scaling
 
 VALUES, NARROW = 2**20, 16
 """Of a block: so many numbers, and no more rows than of so many columns."""
+WIDE = 128
+"""From so many columns on, rows are added up as they lie; fewer are transposed first."""
 EXTREME = 400
 """Numbers beyond 2 to this power, or below its inverse, are taken in other units: their squares
 would overflow, or be 0."""
@@ -47,7 +49,8 @@ class Moments:
     @classmethod
     def of(cls, values: Floats, weight: Floats) -> Self:
         """Of rows of shape (b, k) with weights of shape (b,); NaN is left out. Cost O(bk)."""
-        columns = np.array(values.T, np.float64, order="C")  # loops over rows are the inner ones
+        # Loops over rows are the inner ones, unless there are so many columns that they may be.
+        columns = np.array(values.T, np.float64, order="C" if values.shape[1] < WIDE else "F")
         low, high = columns.min(1), columns.max(1)
         absent = np.isnan(columns) if np.isnan(low).any() else None
         if absent is not None:
@@ -177,10 +180,12 @@ def resistant(scaling: Scaling, rows: NDArray[Any]) -> Scaling:
     look alike. Features that are mostly one value are judged by quantiles farther out.
     """
     some = np.asarray(rows[:: -(-len(rows) // QUANTILE_ROWS)], np.float64)
-    width = np.zeros(some.shape[1])
+    width, shares = np.zeros(some.shape[1]), list(NORMAL_WIDTHS)
     with np.errstate(all="ignore"):
-        for share, normal in NORMAL_WIDTHS.items():
-            low, middle, high = np.quantile(some, [share, 0.5, 1 - share], axis=0)
+        levels = [0.5, *shares, *(1 - share for share in shares)]
+        middle, *sides = np.quantile(some, levels, axis=0)
+        lows, highs = sides[: len(shares)], sides[len(shares) :]
+        for low, high, normal in zip(lows, highs, NORMAL_WIDTHS.values(), strict=True):
             width = np.where(width > 0, width, (high - low) / normal)
         swamped = np.isfinite(width + middle) & (width > 0) & (scaling.scale / width > SWAMPED)
         swamped &= scaling.scale < LARGEST

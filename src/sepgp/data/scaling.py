@@ -1,7 +1,7 @@
 """Standardisation of features."""
 
 import math
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,9 @@ FAR = 3.0
 """Far begins at so many times the largest distance from the mean in training."""
 FARTHEST = 1e12
 """No scaled value is larger: squared distances would overflow in float32."""
+
+VALUES = 2**16
+"""Of a block of rows that is scaled at a time: what is computed on the way stays in the cache."""
 
 LARGEST = float(np.finfo(np.float64).max)
 
@@ -51,9 +54,17 @@ class Scaling(NamedTuple):
             return len(self.components.T)
         return len(self.mean) + (0 if self.logarithms is None else len(self.logarithms.columns))
 
-    def apply(self, X: NDArray[np.generic]) -> Floats:
-        """Scale rows X, shape (b, d), to shape (b, width). Cost O(bd), or O(bdq)."""
-        return self.project(self.standardize(X))
+    def apply(self, X: NDArray[np.generic], out: NDArray[Any] | None = None) -> NDArray[Any]:
+        """Scale rows X, shape (b, d), to shape (b, width). Cost O(bd), or O(bdq).
+
+        The result is in `out`, if that is given, which may be of another type of numbers.
+        """
+        scaled = np.empty((len(X), self.width)) if out is None else out
+        size = max(1, VALUES // max(1, X.shape[1]))
+        for begin in range(0, len(X), size):
+            block = slice(begin, begin + size)
+            scaled[block] = self.project(self.standardize(X[block]))
+        return scaled
 
     def project(self, z: Floats) -> Floats:
         """Standardised rows, shape (b, d), with logarithms or on components: shape (b, width)."""
@@ -66,13 +77,14 @@ class Scaling(NamedTuple):
         with np.errstate(over="ignore"):
             z: Floats = (np.asarray(X, np.float64) - self.mean) / self.scale
         size = np.abs(z)
-        out = size > self.tail
-        if out.any():
-            far = np.broadcast_to(self.far, z.shape)[out]
-            near = np.minimum(size[out], far)
-            pulled = self.tail + np.log1p(near - self.tail) + (size[out] - near)
+        largest = size.max(initial=0.0)
+        if not largest <= self.tail:
+            out = size > self.tail
+            size, far = size[out], np.broadcast_to(self.far, z.shape)[out]
+            near = np.minimum(size, far)
+            pulled = self.tail + np.log1p(near - self.tail) + (size - near)
             z[out] = np.copysign(pulled, z[out])
-        return np.clip(z, -FARTHEST, FARTHEST, out=z)
+        return z if largest <= FARTHEST else np.clip(z, -FARTHEST, FARTHEST, out=z)
 
     def lift(self, Z: Floats) -> Floats:
         """The standardised rows, shape (b, d), that are projected on Z, shape (b, width)."""

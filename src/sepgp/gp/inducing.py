@@ -25,11 +25,12 @@ def start_points(
     in each class, "random" distinct rows. With no more than `n_inducing` distinct rows these are
     the points. Cost O(md) per row.
     """
-    distinct = np.unique(X, axis=0)
-    if len(distinct) <= n_inducing:
-        return distinct
     classes = np.unique(y)
     groups = [np.unique(X[y == label], axis=0, return_inverse=True) for label in classes]
+    if max(len(rows) for rows, _ in groups) <= n_inducing:
+        distinct = np.unique(np.concatenate([rows for rows, _ in groups]), axis=0)
+        if len(distinct) <= n_inducing:
+            return distinct
     weights = [
         np.bincount(inverse.ravel(), weight[y == label], len(rows))
         for label, (rows, inverse) in zip(classes, groups, strict=True)

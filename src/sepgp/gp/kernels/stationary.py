@@ -16,6 +16,8 @@ def _check_spread(spread: float) -> None:
         raise InvalidParameter(f"spread={spread} is not positive; give a number above 0.")
 
 
+VALUES = 2**16
+"""Of a block of points whose squares are taken at a time."""
 FAR = 1e8
 """Squared norms beyond which their differences lose digits that differences of points have."""
 
@@ -23,65 +25,91 @@ FAR = 1e8
 Profile = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
-def _squared_distances(A: Tensor, B: Tensor, same: bool = False) -> Tensor:
-    """‖a − b‖² for the points A, shape (a, d), and B, shape (b, d): shape (a, b).
+def _squared_distances(A: Tensor, B: Tensor, scale2: Tensor, same: bool = False) -> Tensor:
+    """Σ_d c_d (a_d − b_d)² for points A, shape (a, d), B, shape (b, d), and c: shape (a, b).
 
-    The norms are two more columns of the product −2ABᵀ, so they cost no passes over the result.
     Of points that are the same ones and far from 0 it would not be positive definite, so their
     differences are taken one by one.
     """
-    left, right = _left(A), _right(B)
-    if same and bool(right[:, -1].max() > FAR):
-        return torch.cdist(A, A, compute_mode="donot_use_mm_for_euclid_dist").square_()
-    x2 = (left @ right.T).clamp_min_(0)
+    A_, A2 = _scaled(A, scale2)
+    if same and bool(A2.max() > FAR):
+        A_ = A * scale2.sqrt()
+        return torch.cdist(A_, A_, compute_mode="donot_use_mm_for_euclid_dist").square_()
+    x2 = _from_norms(A_, A2, B, A2 if same else _squared_norms(B, scale2))
     return x2.fill_diagonal_(0) if same else x2
 
 
-def _left(A: Tensor) -> Tensor:
-    return torch.cat([-2 * A, (A * A).sum(1, keepdim=True), A.new_ones(len(A), 1)], 1)
+def _scaled(A: Tensor, scale2: Tensor) -> tuple[Tensor, Tensor]:
+    """c ∘ a for the points A, shape (a, d), and Σ_d c_d a_d², shape (a,)."""
+    A_ = A * scale2
+    return A_, (A_ * A).sum(1)
 
 
-def _right(B: Tensor) -> Tensor:
-    return torch.cat([B, B.new_ones(len(B), 1), (B * B).sum(1, keepdim=True)], 1)
+def _from_norms(A_: Tensor, A2: Tensor, B: Tensor, B2: Tensor) -> Tensor:
+    """‖a‖² + ‖b‖² − 2aᵀb, the product being added to the norms where they are, shape (a, b)."""
+    return torch.add(A2[:, None], B2).addmm_(A_, B.T, alpha=-2).clamp_min_(0)
+
+
+def _squared_norms(B: Tensor, scale2: Tensor) -> Tensor:
+    """Σ_d c_d b_d² for the points B, shape (b, d): shape (b,)."""
+    c = scale2.expand(B.shape[1])
+    return torch.cat([B[block].square() @ c for block in _blocks(B)])
+
+
+def _sum_of_squares(weight: Tensor, B: Tensor) -> Tensor:
+    """Σ_b w_b b_d² for points B, shape (b, d), of weights w, shape (b,): shape (d,)."""
+    total = B.new_zeros(B.shape[1])
+    for block in _blocks(B):
+        total += weight[block] @ B[block].square()
+    return total
+
+
+def _blocks(B: Tensor) -> list[slice]:
+    """Of the points B, shape (b, d): so many that their squares stay in the cache."""
+    size = max(1, VALUES // max(1, B.shape[1]))
+    return [slice(i, i + size) for i in range(0, max(1, len(B)), size)]
+
+
+def _product(W: Tensor, B: Tensor) -> Tensor:
+    """W B for W of shape (a, b) and B of shape (b, d).
+
+    A product is faster with its larger matrix on the right, so it may be taken transposed.
+    """
+    return W @ B if B.shape[1] > len(W) else (B.T @ W.T).T
 
 
 class _StationaryFunction(torch.autograd.Function):
-    """σ² k(x²) with x² = stretch Σ_d (a_d − b_d)²/ℓ_d², and its derivative written by hand.
+    """σ² k(x²) with x² = Σ_d c_d (a_d − b_d)², c = stretch/ℓ², and its derivative written by hand.
 
-    A and B are scaled first, so that x² is the distance of A' and B'. With W = G ∘ σ²g, where G is
-    the incoming adjoint of K and k' = −g/2:
-    dA' = W B' − W1 ∘ A', d log ℓ² = ½ Σ_ab W_ab (a' − b')², d log σ² = Σ G ∘ K.
+    With W = G ∘ σ²g, where G is the incoming adjoint of K and k' = −g/2:
+    dA = c ∘ (W B − W1 ∘ A), d log ℓ² = ½ c ∘ Σ_ab W_ab (a − b)², d log σ² = Σ G ∘ K.
     One (a, b) × (b, d) product serves the first two, where autograd would keep the whole graph.
+    B may be large, and is neither scaled nor copied.
     """
 
     @staticmethod
     def forward(ctx, profile, stretch, same, A, B, log_lengthscale2, log_variance):  # type: ignore[no-untyped-def]
-        scale = math.sqrt(stretch) * torch.exp(-0.5 * log_lengthscale2)
-        A_, B_ = A * scale, B * scale
-        x2 = _squared_distances(A_, B_, same)
-        K, g = profile(x2, log_variance)
+        scale2 = stretch * torch.exp(-log_lengthscale2)
+        K, g = profile(_squared_distances(A, B, scale2, same), log_variance)
         ctx.same = same
-        ctx.save_for_backward(A_, B_, scale, K, g)
+        ctx.save_for_backward(A, B, scale2, K, g)
         return K
 
     @staticmethod
     def backward(ctx, G):  # type: ignore[no-untyped-def]
-        A_, B_, scale, K, g = ctx.saved_tensors
+        A, B, scale2, K, g = ctx.saved_tensors
         W = G * g
         if ctx.same:  # both arguments are the same points: dA holds the whole, dB nothing
             W = W + W.T
-        right = torch.cat([B_, B_.new_ones(len(B_), 1)], 1)
-        # The transpose of W right: a product is faster with its large matrix on the right.
-        WB, row_sum = (right.T @ W.T).T.tensor_split([-1], 1)
-        column_sum = W.sum(0)
+        WB, row_sum, column_sum = _product(W, B), W.sum(1, keepdim=True), W.sum(0)
         dA = dB = dlengthscale = dvariance = None
         if ctx.needs_input_grad[3]:
-            dA = (WB - row_sum * A_) * scale
+            dA = (WB - row_sum * A) * scale2
         if ctx.needs_input_grad[4] and not ctx.same:
-            dB = (W.T @ A_ - column_sum[:, None] * B_) * scale
+            dB = (W.T @ A - column_sum[:, None] * B) * scale2
         if ctx.needs_input_grad[5]:
-            dlengthscale = (A_ * (row_sum * A_ - 2 * WB)).sum(0) + column_sum @ (B_ * B_)
-            dlengthscale *= 0.25 if ctx.same else 0.5
+            dlengthscale = (A * (row_sum * A - 2 * WB)).sum(0) + _sum_of_squares(column_sum, B)
+            dlengthscale *= (0.25 if ctx.same else 0.5) * scale2
         if ctx.needs_input_grad[6]:
             dvariance = torch.dot(G.reshape(-1), K.reshape(-1))
         return None, None, None, dA, dB, dlengthscale, dvariance
@@ -168,23 +196,21 @@ class Stationary(Scaled):
 
     def forward(self, A: Tensor, B: Tensor) -> Tensor:
         if not torch.is_grad_enabled():
-            scale = self._scale
-            x2 = _squared_distances(A * scale, B * scale, A is B)
-            return self.value(x2, self.log_variance)
+            return self.value(_squared_distances(A, B, self._scale2, A is B), self.log_variance)
         K: Tensor = _StationaryFunction.apply(  # type: ignore[no-untyped-call]
             self.profile, self.stretch, A is B, A, B, self.log_lengthscale2, self.log_variance
         )
         return K
 
     def at(self, Z: Tensor) -> Callable[[Tensor], Tensor]:
-        scale, log_variance = self._scale, self.log_variance
-        left = _left(Z * scale)
-        return lambda X: self.value((left @ _right(X * scale).T).clamp_min_(0), log_variance)
+        scale2, log_variance = self._scale2, self.log_variance
+        Z_, Z2 = _scaled(Z, scale2)
+        return lambda X: self.value(_from_norms(Z_, Z2, X, _squared_norms(X, scale2)), log_variance)
 
     @property
-    def _scale(self) -> Tensor:
-        """√stretch/ℓ, shape (d,)."""
-        return math.sqrt(self.stretch) * torch.exp(-0.5 * self.log_lengthscale2)
+    def _scale2(self) -> Tensor:
+        """stretch/ℓ², shape (d,)."""
+        return self.stretch * torch.exp(-self.log_lengthscale2)
 
     def diag(self, X: Tensor) -> Tensor:
         return self.variance.expand(len(X))
