@@ -10,9 +10,10 @@ import joblib
 import numpy as np
 import pytest
 import torch
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from sepgp import GPClassifier
-from sepgp.threads import SHARE, Threads, allowed, given_up, spread, using
+from sepgp.threads import SHARE, Threads, allowed, given_up, numpy_by_one, spread, using
 
 QUIET = {1: 1.0, 2: 0.6, 4: 0.4, 8: 0.5}
 """Seconds of a step by the number of threads, on a machine with four free cores."""
@@ -129,6 +130,46 @@ def test_what_was_set_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
         assert torch.get_num_threads() == 3
         model.predict_proba(np.tile(X, (2000, 1)))
         assert torch.get_num_threads() == 3
+
+
+def numpys_threads() -> set[int]:
+    """How many threads NumPy's products may have."""
+    pools = threadpool_info()
+    return {pool["num_threads"] for pool in pools if pool["prefix"] == "libscipy_openblas"}
+
+
+def test_on_a_busy_machine_numpys_threads_waited_for_each_other() -> None:
+    seen = []
+    X = np.random.RandomState(0).randn(60, 2)
+    with threadpool_limits(2, user_api="blas"):
+        model = GPClassifier(
+            n_inducing=5, max_iter=2, callbacks=[lambda _: seen.append(numpys_threads())]
+        )
+        model.fit(X, X[:, 0] > 0)
+        assert numpys_threads() == {2}
+        model.partial_fit(X, X[:, 0] > 0)
+        assert numpys_threads() == {2}
+    assert len(seen) > 2
+    assert all(threads == {1} for threads in seen)
+
+
+def test_numpys_threads_come_back_after_the_last_of_two_fits() -> None:
+    begun, first_has_ended = threading.Event(), threading.Event()
+
+    def second() -> None:
+        with numpy_by_one():
+            begun.set()
+            first_has_ended.wait(20)
+
+    with threadpool_limits(2, user_api="blas"):
+        other = threading.Thread(target=second)
+        with numpy_by_one():
+            other.start()
+            assert begun.wait(20)
+        assert numpys_threads() == {1}
+        first_has_ended.set()
+        other.join()
+        assert numpys_threads() == {2}
 
 
 def test_pieces_are_spread_over_workers_with_one_thread_each(

@@ -8,11 +8,13 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import cache
 from statistics import median
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import joblib
 import torch
+from threadpoolctl import ThreadpoolController
 
 SHARE = 0.01
 """The part of the time that trying other numbers of threads may cost."""
@@ -70,6 +72,55 @@ def using(count: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+class _NumpyLimit:
+    """Who wants NumPy's products to be by one thread: the first sets it, the last puts it back."""
+
+    def __init__(self) -> None:
+        self._lock, self._users = threading.Lock(), 0
+        self._limited: Any = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._users += 1
+            if self._users == 1:
+                self._limited = _blas_of_numpy().limit(limits=1)
+                _let_any_thread_set()
+
+    def __exit__(self, *details: object) -> None:
+        with self._lock:
+            self._users -= 1
+            if not self._users:
+                self._limited.restore_original_limits()
+                _let_any_thread_set()
+
+
+@cache
+def _blas_of_numpy() -> ThreadpoolController:
+    """What NumPy and SciPy have beside torch's; that of torch may be no other one elsewhere."""
+    return ThreadpoolController().select(prefix="libscipy_openblas")
+
+
+def _let_any_thread_set() -> None:
+    """The last of two fits may be in another thread than the first; threadpoolctl would mind."""
+    for library in _blas_of_numpy().lib_controllers:
+        if hasattr(library, "clear_controlling_thread"):  # from 3.7 on
+            library.clear_controlling_thread()
+
+
+_numpy_limit = _NumpyLimit()
+
+
+@contextmanager
+def numpy_by_one() -> Iterator[None]:
+    """NumPy's products by one thread within the context.
+
+    They are few beside torch's. Two threads gain little in them, and while another process has one
+    of the cores, each product would take as long as a slice of the scheduler.
+    """
+    with _numpy_limit:
+        yield
 
 
 def spread(work: Callable[[T], None], pieces: Sequence[T]) -> None:

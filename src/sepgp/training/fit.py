@@ -24,7 +24,7 @@ from sepgp.gp.natural import Natural
 from sepgp.gp.predictor import predictor
 from sepgp.inference.method import METHODS
 from sepgp.model import Model
-from sepgp.threads import Threads, allowed, using
+from sepgp.threads import Threads, allowed, numpy_by_one, using
 from sepgp.training.checkpoint import Checkpoint, Identity, identity
 from sepgp.training.factors import factors
 from sepgp.training.loop import chosen, train
@@ -64,6 +64,7 @@ class Run:
 
 
 @enough()
+@numpy_by_one()
 def fit(settings: Settings, given: Given, previous: Model | None, run: Run) -> Model:
     """Train on all rows, anew or from the kernel, inducing points and sites of a `previous` model.
 

@@ -17,6 +17,7 @@ from sepgp.data.schema import Schema
 from sepgp.data.watched import WatchedRows
 from sepgp.inference.method import METHODS
 from sepgp.model import Model
+from sepgp.threads import numpy_by_one
 from sepgp.training.fit import Run, engine_of, run_training
 from sepgp.training.memory import enough
 from sepgp.training.prior import of_rows
@@ -56,6 +57,7 @@ class Replay(NamedTuple):
 
 
 @enough()
+@numpy_by_one()
 def learn(
     settings: Settings, given: Given, classes: Any, model: Model | None, run: Run
 ) -> Model | None:
