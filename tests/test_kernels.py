@@ -42,7 +42,7 @@ def kinds(kernel: Kernel) -> list[str]:
         ("matern32+matern32", 3, ["Matern32", "Matern32"]),
         ("matern12 + rbf", 300, ["Matern12", "RBF"]),
         ("auto", 100, ["Matern32", "Matern32"]),
-        ("auto", 101, ["Matern32"]),
+        ("auto", 101, ["RBF"]),
     ],
 )
 def test_a_name_stands_for_a_kernel_or_a_sum(name: str, d: int, expected: list[str]) -> None:

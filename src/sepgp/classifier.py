@@ -51,9 +51,9 @@ class GPClassifier(Fitted):
         Where the inducing points start. An array is in the units of X and sets m.
     kernel : Kernel, "auto", "rbf", "matern12", "matern32", "matern52" or a sum of these names
         The covariance function; see `sepgp.kernels`. "auto" is "matern32+matern32", with more
-        than two classes "rbf+matern32"; with more than 100 features the first of them. Before a
-        long training with minibatches it is the best of several on held-out rows of a sample:
-        smooth or rough, of the features or a learned map of them, or of principal components.
+        than two classes "rbf+matern32", and with more than 100 features "rbf". Before a long
+        training with minibatches it is the best of several on held-out rows of a sample: smooth
+        or rough, of the features or a learned map of them, or of principal components.
         With more than two classes it sees features of a skewness above 1 by their logarithms too.
     batch_size : int or None
         Rows per step. None takes all rows up to 2,000, and else minibatches of 2,000, or of fewer
