@@ -2,6 +2,7 @@
 
 import pickle
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from typing import ClassVar
 
@@ -591,37 +592,62 @@ def test_a_run_that_was_stopped_goes_on_bit_for_bit(tmp_path, stream, monkeypatc
         GPClassifier(**how).fit(*given)
 
 
-def test_a_short_time_budget_is_for_few_rows_of_the_classifier(spy, monkeypatch) -> None:
-    monkeypatch.setattr(means, "VALUES_PER_SECOND", 200 * means.FEWEST_COLUMNS)
+@pytest.fixture
+def affords(monkeypatch) -> Callable[..., None]:
+    """Sets how many rows of so many columns classifiers are fitted on in one second."""
+
+    def set_to(n_rows: int, n_columns: int, n_classes: int = 2) -> None:
+        n_trees = 1 if n_classes == 2 else n_classes
+        values = (n_rows + len(Y) / means.SCORED) * n_columns * n_trees
+        monkeypatch.setattr(means, "VALUES_PER_SECOND", values)
+        monkeypatch.setattr(means, "allowed", lambda: 1)
+
+    return set_to
+
+
+def test_a_short_time_budget_is_for_few_rows_of_the_classifier(spy, affords) -> None:
+    affords(200, means.FEWEST_COLUMNS)
     GPClassifier(mean=spy, n_inducing=10, time_budget=1.0, random_state=0).fit(X, Y)
     assert [len(seen) for seen in Spy.seen] == [100, 100]
 
 
-def test_many_columns_took_the_time_of_the_process(spy, monkeypatch) -> None:
+def test_many_columns_took_the_time_of_the_process(spy, affords) -> None:
     """MNIST with a budget of 60 s took 136."""
-    monkeypatch.setattr(means, "VALUES_PER_SECOND", 200 * 30)
     wide = np.tile(X, 10)
+    affords(200, wide.shape[1])
     GPClassifier(mean=spy, n_inducing=10, time_budget=1.0, random_state=0).fit(wide, Y)
     assert [len(seen) for seen in Spy.seen] == [100, 100]
 
 
-def test_mnist_in_ten_seconds_had_next_to_no_trees_and_nobody_was_told(spy, monkeypatch) -> None:
-    monkeypatch.setattr(means, "VALUES_PER_SECOND", 50 * means.FEWEST_COLUMNS)
+def test_mnist_in_ten_seconds_had_next_to_no_trees_and_nobody_was_told(spy, affords) -> None:
+    affords(50, means.FEWEST_COLUMNS)
     model = GPClassifier(mean=spy, n_inducing=10, time_budget=1.0, random_state=0)
     with pytest.warns(UserWarning, match=f"on 50 of {len(Y)} rows.*give more time, or no mean"):
         model.fit(X, Y)
 
 
-def test_trees_of_few_columns_took_all_of_a_short_time() -> None:
+def test_trees_of_few_columns_took_all_of_a_short_time(monkeypatch) -> None:
     """20,000 rows of three columns with a budget of 2 s left time for one step."""
-    most = means.affordable(3, 2, 2.0)
+    monkeypatch.setattr(means, "allowed", lambda: 2)
+    most = means.affordable(20_000, 3, 2, 2.0)
     assert means.n_folds(20_000, 10_000, most) == 2
-    assert means.affordable(1, 2, 2.0) < 2 * means.affordable(10, 2, 2.0)
+    assert means.affordable(0, 1, 2, 2.0) < 2 * means.affordable(0, 10, 2, 2.0)
 
 
-def test_many_classes_took_the_time_of_the_process(spy, monkeypatch) -> None:
+def test_on_one_core_trees_took_twice_a_budget_of_ten_seconds(monkeypatch) -> None:
+    """Airline delays took 18 s; scoring all rows takes as long as fits on an eighth of them."""
+    affordable = []
+    for cores in (1, 2, 64):
+        monkeypatch.setattr(means, "allowed", lambda cores=cores: cores)
+        affordable.append(means.affordable(1_000, 8, 2, 10.0) + 1_000 / means.SCORED)
+    assert affordable == pytest.approx([affordable[1] / 2, affordable[1], affordable[1]])
+    many = means.affordable(2_000_000, 8, 2, 10.0)
+    assert many == means.LEAST_SHARE * affordable[1] < means.affordable(1_000_000, 8, 2, 10.0)
+
+
+def test_many_classes_took_the_time_of_the_process(spy, affords) -> None:
     """Eight classes with a budget of 1 s took 2.7."""
-    monkeypatch.setattr(means, "VALUES_PER_SECOND", 3 * 200 * means.FEWEST_COLUMNS)
+    affords(200, means.FEWEST_COLUMNS, n_classes=3)
     y = np.digitize(X[:, 0], [-0.7, 0.7])
     GPClassifier(mean=spy, n_inducing=10, time_budget=1.0, random_state=0).fit(X, y)
     assert [len(seen) for seen in Spy.seen] == [100, 100]

@@ -19,6 +19,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from sepgp.draws import draw
 from sepgp.errors import InvalidData, InvalidParameter, reason
+from sepgp.threads import allowed
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -41,11 +42,13 @@ ROUNDS, FEWEST_ROUNDS = 100, 10
 """Of scikit-learn's trees, and where time is short."""
 COMPARED = 10_000
 """Rows that a classifier has not seen by which it is chosen, at most."""
-VALUES_PER_SECOND = 200_000
+VALUES_PER_SECOND, MOST_THREADS = 100_000, 2
 """With a time budget: rows times columns that classifiers are fitted on, in all, for each of its
-seconds."""
+seconds and threads, of which so many count."""
 FEWEST_COLUMNS = 8
 """A row costs as much as so many columns, at least."""
+SCORED, LEAST_SHARE = 8, 0.1
+"""Rows that are scored in the time in which one is fitted on; what is left for fits, at least."""
 BLOCK = 65_536
 """Rows scored at a time."""
 
@@ -204,7 +207,7 @@ def cross_fitted(
     stands for several.
     """
     X, y, _ = rows
-    most = affordable(X.shape[1], n_classes, time_budget)
+    most = affordable(len(X), X.shape[1], n_classes, time_budget)
     count = n_folds(len(y), int(np.bincount(y).min()), most)
     fold = stratified(y, count, seed)
     parts, found = [], np.empty((len(y), *_latents(n_classes)))
@@ -220,20 +223,26 @@ def cross_fitted(
     return Mean(tuple(parts), n_classes), found
 
 
-def affordable(n_columns: int, n_classes: int, time_budget: float | None) -> float:
-    """Rows that classifiers may be fitted on, in all; more than two classes have a tree each."""
+def affordable(n_rows: int, n_columns: int, n_classes: int, time_budget: float | None) -> float:
+    """Rows that classifiers may be fitted on, in all, before all rows are scored.
+
+    More than two classes have a tree each.
+    """
     if time_budget is None:
         return np.inf
     n_trees = 1 if n_classes == 2 else n_classes
-    return VALUES_PER_SECOND * time_budget / (n_trees * max(n_columns, FEWEST_COLUMNS))
+    values = VALUES_PER_SECOND * min(allowed(), MOST_THREADS) * time_budget
+    most = values / (n_trees * max(n_columns, FEWEST_COLUMNS))
+    return max(most - n_rows / SCORED, LEAST_SHARE * most)
 
 
 def n_folds(n_rows: int, rarest: int, most: float) -> int:
     """How many folds there are, for rows the rarest class of which has so many.
 
-    Five folds are as much work as four times the rows, and two as much as the rows.
+    Five folds are as much work as eight times the rows, since trees may have more rounds there, and
+    two as much as the rows.
     """
-    many = n_rows >= PLENTY or n_rows * (FOLDS - 1) > most
+    many = n_rows >= PLENTY or n_rows * 2 * (FOLDS - 1) > most
     return 2 if many else max(2, min(FOLDS, rarest))
 
 

@@ -72,8 +72,8 @@ def of_rows(settings: Settings, data: ArrayData, seed: int) -> tuple[Mean, Array
 
 def _warn_of_few(settings: Settings, data: ArrayData) -> None:
     """Say so if the time is too short for the classifier to learn much."""
-    n_columns = data.X.shape[1]
-    most = affordable(n_columns, len(data.classes), settings.time_budget)
+    n_rows, n_columns = data.X.shape
+    most = affordable(n_rows, n_columns, len(data.classes), settings.time_budget)
     if most < min(FEW_ROWS, FEW_OF_ALL * data.n_rows):
         warnings.warn(
             f"The classifier of mean= is fitted on {most:,.0f} of {data.n_rows:,} rows, because "
@@ -85,7 +85,8 @@ def _warn_of_few(settings: Settings, data: ArrayData) -> None:
 
 def in_halves(settings: Settings, data: ArrayData) -> bool:
     """Whether there will be a classifier for each half of the rows, and not for more folds."""
-    most = affordable(data.X.shape[1], len(data.classes), settings.time_budget)
+    n_columns = data.X.shape[1]
+    most = affordable(data.n_rows, n_columns, len(data.classes), settings.time_budget)
     return n_folds(data.n_rows, int(np.bincount(data.y).min()), most) == 2
 
 
@@ -111,7 +112,7 @@ def of_stream(settings: Settings, data: StreamData, seed: int) -> Halves:
     With a time budget they are fewer if it is short. Cost: a pass over the rows.
     """
     n_columns, n_classes = len(data.survey.scaling.mean), len(data.classes)
-    enough = affordable(n_columns, n_classes, settings.time_budget)
+    enough = affordable(0, n_columns, n_classes, settings.time_budget)  # scored as they are read
     most = min(MEMORY / (8 * (n_columns + 3)), enough)
     share = most / data.n_rows
     X, y, weight, numbers = data.take(lambda numbers: draw(numbers, seed)[1] < share)
