@@ -645,6 +645,13 @@ def test_on_one_core_trees_took_twice_a_budget_of_ten_seconds(monkeypatch) -> No
     assert many == means.LEAST_SHARE * affordable[1] < means.affordable(1_000_000, 8, 2, 10.0)
 
 
+def test_more_rounds_of_larger_trees_took_all_of_ten_seconds() -> None:
+    """EEG eye state took 14 s on one core: larger trees for each of five folds."""
+    assert means.n_folds(14_000, 5_000, most=70_000) == 2
+    assert means.n_folds(14_000, 5_000, most=120_000) == means.FOLDS
+    assert means.n_folds(12_000, 5_000, most=50_000) == means.FOLDS  # none are larger
+
+
 def test_many_classes_took_the_time_of_the_process(spy, affords) -> None:
     """Eight classes with a budget of 1 s took 2.7."""
     affords(200, means.FEWEST_COLUMNS, n_classes=3)

@@ -239,10 +239,12 @@ def affordable(n_rows: int, n_columns: int, n_classes: int, time_budget: float |
 def n_folds(n_rows: int, rarest: int, most: float) -> int:
     """How many folds there are, for rows the rarest class of which has so many.
 
-    Five folds are as much work as eight times the rows, since trees may have more rounds there, and
-    two as much as the rows.
+    Five folds are as much work as four times the rows, or as eight times where trees may be larger
+    ones of more rounds, and two as much as the rows.
     """
-    many = n_rows >= PLENTY or n_rows * 2 * (FOLDS - 1) > most
+    fitted_on = n_rows * (FOLDS - 1)
+    work = fitted_on if fitted_on / FOLDS <= STOPPED else 2 * fitted_on
+    many = n_rows >= PLENTY or work > most
     return 2 if many else max(2, min(FOLDS, rarest))
 
 
