@@ -30,8 +30,9 @@ TREES = "trees"
 """The name of scikit-learn's boosted trees, of a size that suits the rows."""
 LEAST = 1e-6
 """Probabilities are at least this, so that scores are finite: |h| ≤ 4.75 for two classes."""
-FOLDS = 5
-"""Parts of the rows, each of which is scored by a classifier that was fitted on the others."""
+FOLDS, FEWER_FOLDS = 5, 3
+"""Parts of the rows, each of which is scored by a classifier that was fitted on the others; and
+where time is short."""
 PLENTY = 50_000
 """From so many rows on there are two parts: half of the rows say as much as four fifths."""
 STOPPED = 10_000
@@ -42,12 +43,12 @@ ROUNDS, FEWEST_ROUNDS = 100, 10
 """Of scikit-learn's trees, and where time is short."""
 COMPARED = 10_000
 """Rows that a classifier has not seen by which it is chosen, at most."""
-VALUES_PER_SECOND, MOST_THREADS = 100_000, 2
+VALUES_PER_SECOND, ONE_CORE = 200_000, 0.65
 """With a time budget: rows times columns that classifiers are fitted on, in all, for each of its
-seconds and threads, of which so many count."""
+seconds; and the share of that on one core."""
 FEWEST_COLUMNS = 8
 """A row costs as much as so many columns, at least."""
-SCORED, LEAST_SHARE = 8, 0.1
+SCORED, LEAST_SHARE = 8, 0.5
 """Rows that are scored in the time in which one is fitted on; what is left for fits, at least."""
 BLOCK = 65_536
 """Rows scored at a time."""
@@ -231,7 +232,7 @@ def affordable(n_rows: int, n_columns: int, n_classes: int, time_budget: float |
     if time_budget is None:
         return np.inf
     n_trees = 1 if n_classes == 2 else n_classes
-    values = VALUES_PER_SECOND * min(allowed(), MOST_THREADS) * time_budget
+    values = VALUES_PER_SECOND * (ONE_CORE if allowed() == 1 else 1.0) * time_budget
     most = values / (n_trees * max(n_columns, FEWEST_COLUMNS))
     return max(most - n_rows / SCORED, LEAST_SHARE * most)
 
@@ -239,13 +240,14 @@ def affordable(n_rows: int, n_columns: int, n_classes: int, time_budget: float |
 def n_folds(n_rows: int, rarest: int, most: float) -> int:
     """How many folds there are, for rows the rarest class of which has so many.
 
-    Five folds are as much work as four times the rows, or as eight times where trees may be larger
-    ones of more rounds, and two as much as the rows.
+    Five folds are as much work as four times the rows, and two as much as the rows. Where trees may
+    be larger ones, of more rounds, it takes three times as long to have more than three folds.
     """
-    fitted_on = n_rows * (FOLDS - 1)
-    work = fitted_on if fitted_on / FOLDS <= STOPPED else 2 * fitted_on
-    many = n_rows >= PLENTY or work > most
-    return 2 if many else max(2, min(FOLDS, rarest))
+    work = n_rows * (FOLDS - 1)
+    if n_rows >= PLENTY or work > most:
+        return 2
+    larger = work / FOLDS > STOPPED
+    return max(2, min(FEWER_FOLDS if larger and 3 * work > most else FOLDS, rarest))
 
 
 def stratified(y: Codes, n_folds: int, seed: int) -> Codes:
