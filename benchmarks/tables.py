@@ -4,7 +4,9 @@ Every set has one test set, chosen by a fixed seed or given with the set, which 
 seven UCI sets and banknote have 20, of which slow models see five. Each model gets the raw features
 and the same seconds; on sets of up to 2,000 rows, where sepgp takes a few seconds as it comes, the
 others get five. Trees have their defaults, early stopping included, or 300 rounds, or are tuned:
-random settings, the best by validation rows, until the seconds are over.
+random settings, the best by validation rows, until the seconds are over. With --folds 10, a
+middle-sized set is cut into ten folds, each of which is the test set once: few test rows say little
+of calibration.
 
 Printed for each: test negative log-likelihood (NLL), error, expected calibration error (ECE), the
 ECE that right probabilities would have by chance, seconds of fit and of prediction; and the
@@ -16,7 +18,8 @@ about all lines that it has for these seconds.
 LightGBM, XGBoost, GPyTorch and GPBoost take part if they are installed:
 `pip install --no-deps -r benchmarks/requirements-tables.txt`.
 
-    python benchmarks/tables.py [--sets …] [--models …] [--seconds 60] [--splits 20] [--out FILE]
+    python benchmarks/tables.py [--sets …] [--models …] [--seconds 60] [--splits 20] [--folds 10]
+        [--out FILE]
 """
 
 import argparse
@@ -30,7 +33,7 @@ import numpy as np
 import pandas as pd
 from defaults import LARGE, MIDDLE, SMALL, read
 from large_sets import airline, mnist
-from sklearn.model_selection import train_test_split
+from sklearn.model_selection import StratifiedKFold, train_test_split
 from table_models import ALL_ROWS, MODELS, OURS, REFERENCE, SLOW
 
 from sepgp.evaluation.two_classes import calibration_error, chance_of_calibration_error
@@ -91,8 +94,12 @@ class Line(NamedTuple):
         )
 
 
-def splits(name: str, count: int) -> Iterator[Arrays]:
-    """Training and test rows: X, y, X_test, y_test. Small sets have `count` of them."""
+def splits(name: str, count: int, folds: int = 1) -> Iterator[Arrays]:
+    """Training and test rows: X, y, X_test, y_test.
+
+    Small sets have `count` of them, and middle-sized ones as many as there are folds, whose test
+    rows are all rows.
+    """
     if name in LARGE:
         X, y, X_test, y_test = {"mnist": mnist, "airline": airline}[name]()
         yield X.reshape(len(X), -1), y, X_test.reshape(len(X_test), -1), y_test
@@ -100,6 +107,10 @@ def splits(name: str, count: int) -> Iterator[Arrays]:
     X, y = read(name)
     if name == "pima_ripley":
         yield X[:RIPLEY], y[:RIPLEY], X[RIPLEY:], y[RIPLEY:]
+        return
+    if name in MIDDLE and folds > 1:
+        for train, test in StratifiedKFold(folds, shuffle=True, random_state=0).split(X, y):
+            yield X[train], y[train], X[test], y[test]
         return
     for seed in range(count if name in SMALL else 1):
         parts = train_test_split(
@@ -121,11 +132,11 @@ def answer(model: str, split: Arrays, seconds: float) -> Answer:
     return Answer(np.clip(p, 1e-15, 1 - 1e-15), y_test, middle - begin, end - middle)
 
 
-def compare(name: str, models: list[str], seconds: float, count: int) -> Iterator[Line]:
+def compare(name: str, models: list[str], seconds: float, count: int, folds: int) -> Iterator[Line]:
     """Fit all models to all splits of a set. One that fails in a split is left out from there."""
     answers: dict[str, list[Answer]] = {model: [] for model in models}
     failed: set[str] = set()
-    for number, split in enumerate(splits(name, count)):
+    for number, split in enumerate(splits(name, count, folds)):
         n_rows = len(split[1]) + len(split[3])
         allowed = min(seconds, FEW_SECONDS) if len(split[1]) <= ALL_ROWS else seconds
         for model in models:
@@ -206,6 +217,7 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", default=list(MODELS), choices=MODELS)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--splits", type=int, default=20)
+    parser.add_argument("--folds", type=int, default=1)
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     warnings.filterwarnings("ignore", message="X does not have valid feature names")
@@ -213,7 +225,8 @@ def main() -> None:
     print(f"{'set':16s} {'model':18s}      {names}")
     lines = pd.DataFrame(columns=Line._fields)
     for name in arguments.sets:
-        found = list(compare(name, arguments.models, arguments.seconds, arguments.splits))
+        drawn = arguments.splits, arguments.folds
+        found = list(compare(name, arguments.models, arguments.seconds, *drawn))
         for one in found:
             print(one, flush=True)
         for one in found:

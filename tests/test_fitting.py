@@ -141,6 +141,43 @@ def test_sites_settle_when_the_kernel_is_held(method, variance) -> None:
     assert_allclose(*model.history_["log_evidence"][-2:], rtol=0, atol=1e-4)
 
 
+# --- inducing points that are rows ------------------------------------------------------------
+
+
+def moved(model, rows=X):
+    """How far inducing points are from the nearest row, at most."""
+    return np.abs(model.inducing_points_[:, None] - rows).sum(2).min(1).max()
+
+
+@EVERY_METHOD
+@pytest.mark.parametrize("batch_size", [None, 16])
+def test_inducing_points_stay_where_every_row_is_one(method, batch_size) -> None:
+    setting = {"method": method, "batch_size": batch_size}
+    model = quick(n_inducing=60, **setting).fit(X, Y)
+    assert len(model.inducing_points_) == 60
+    assert moved(model) < 1e-12
+    assert model.kernel_.parts[0].lengthscale.unique().numel() == 2  # the kernel is learned
+    assert moved(quick(n_inducing=59, **setting).fit(X, Y)) > 1e-3
+
+
+def test_copies_and_rows_of_weight_0_do_not_make_points_move() -> None:
+    twice = np.concatenate([X, X]), np.concatenate([Y, Y])
+    assert moved(quick(n_inducing=60).fit(*twice)) < 1e-12
+    weight = np.arange(60) > 0
+    assert moved(quick(n_inducing=59).fit(X, Y, weight)) < 1e-12
+
+
+def test_points_that_are_rows_stay_in_a_warm_start_and_move_for_more_rows() -> None:
+    model = quick(n_inducing=40, warm_start=True).fit(X[:40], Y[:40])
+    assert moved(model.fit(X[:40], Y[:40])) < 1e-12
+    assert moved(model.fit(X, Y)) > 1e-3
+
+
+def test_points_that_are_rows_move_when_more_rows_come() -> None:
+    model = quick(n_inducing=40).partial_fit(X[:40], Y[:40]).partial_fit(X[40:], Y[40:])
+    assert moved(model) > 1e-3
+
+
 # --- where it starts --------------------------------------------------------------------------
 
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from sepgp.gp.inducing import allocate, cluster_centres, start_points
+from sepgp.gp.inducing import allocate, among, cluster_centres, start_points
 
 HOW = pytest.mark.parametrize("how", ["kmeans", "random"])
 
@@ -30,6 +30,14 @@ def test_few_distinct_rows_are_the_points(how) -> None:
     for m in (5, 6):
         assert_array_equal(start(how, X, np.arange(15) % 2, m), np.unique(X, axis=0))
     assert len(start(how, X, np.arange(15) % 2, 4)) <= 4
+
+
+def test_rows_that_are_all_points() -> None:
+    Z = rows(5)
+    assert among(Z[[3, 0, 0]], Z)
+    assert not among(rows(6), Z)
+    assert not among(Z * (1 + 1e-12), Z)
+    assert among(np.array([[0.0, 1.0]]), np.array([[-0.0, 1.0]]))
 
 
 @HOW

@@ -105,6 +105,13 @@ def test_partitions_may_be_empty_or_lack_classes() -> None:
     assert (model.labels(X) == Y).mean() > 0.8
 
 
+def test_inducing_points_stay_where_every_row_is_one() -> None:
+    held = fit_in_rounds(partitions(X, Y, 3), **options(X, n_inducing=300, inducing="kmeans"))
+    assert_array_equal(held.Z, np.unique(held.scaling.apply(X), axis=0))
+    free = fit_in_rounds(partitions(X, Y, 3), **options(X, inducing=X[:299]))
+    assert np.abs(free.Z.numpy() - free.scaling.apply(X[:299])).max() > 1e-3
+
+
 def test_parts_are_neighbours_of_about_the_same_size() -> None:
     assert groups(np.array([5, 5, 0, 10, 20]), 2) == [[0, 1, 3], [4]]
     assert groups(np.array([5, 5]), 4) == [[0], [1]]

@@ -59,7 +59,8 @@ class GPClassifier(Fitted):
         Rows per step. None takes all rows up to 2,000, and else minibatches of 2,000, or of fewer
         with a time budget below one second for two classes.
     learn_kernel, learn_inducing : bool
-        Whether gradients move the kernel's parameters and the inducing points.
+        Whether gradients move the kernel's parameters and the inducing points. In `fit` these stay
+        where every row is one of them.
     max_iter, time_budget : int or None, float or None
         Steps, and wall-clock seconds for all of `fit`, to which the learning rate fits itself.
         With neither, 250 steps when every step sees all rows, and 1,000 with minibatches.

@@ -46,7 +46,7 @@ from sepgp.training.monitor import CHUNK, Monitor
 from sepgp.training.record import Record
 from sepgp.training.schedule import Schedule
 from sepgp.training.settings import Settings
-from sepgp.training.start import Start, from_model, from_rows
+from sepgp.training.start import Start, from_model, from_rows, holding
 
 
 class Given(NamedTuple):
@@ -88,6 +88,7 @@ def fit(
     else:
         data = TrainingData(surveyed, held_out, schema, given.target)  # type: ignore[arg-type]
         start = from_model(same_task(previous, data))._replace(target=given.target, moments={})
+    settings = holding(settings, start, surveyed)
     n_parts = _n_parts(plan, checkpoint, backend)
     survey = surveyed.survey._replace(sample=surveyed.survey.sample.cut(0, 0))
     recipe = Recipe(look, survey, start.scaling, settings.row_dtype(survey.n_rows), digests)

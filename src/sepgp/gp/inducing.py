@@ -52,6 +52,15 @@ def start_points(
     return np.unique(np.concatenate(points).astype(np.float64), axis=0)
 
 
+def among(X: Floats, Z: Floats) -> bool:
+    """Whether every row of X, shape (n, d), is one of the points Z, shape (m, d). Cost O((m + n)d).
+
+    They are compared bit for bit, but for the sign of 0.
+    """
+    points = {point.tobytes() for point in Z + 0.0}  # −0 + 0 is 0
+    return all(row.tobytes() in points for row in X + 0.0)
+
+
 def cluster_centres(Z: Floats, n_clusters: int) -> Floats:
     """Centres of clusters of the points Z, shape (m, d): as many as asked for, or m if fewer."""
     if n_clusters >= len(Z):

@@ -35,7 +35,7 @@ from sepgp.training.progress import ProgressLine
 from sepgp.training.record import Callback, Record, as_columns
 from sepgp.training.schedule import Schedule
 from sepgp.training.settings import DTYPES, Settings, at_least
-from sepgp.training.start import Start, from_model, from_rows
+from sepgp.training.start import Start, from_model, from_rows, holding
 from sepgp.training.step import Engine, TrainingState
 
 REJECTED = 0.05
@@ -139,6 +139,7 @@ def fit_data(
     else:
         mean = going_on(settings, mean, previous.mean)
         start = from_model(previous)._replace(target=target, moments={}, mean=mean)
+    settings = holding(settings, start, data)
     source = start.source(settings, data, seed)
     minibatch = source.batches_per_epoch > 1
     copies = 1 if checkpoint is None else 3  # the state, what is written, and its bytes

@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +17,7 @@ from sepgp.data.scaling import Floats, Scaling, identity
 from sepgp.data.schema import Schema
 from sepgp.data.survey import Arrays
 from sepgp.errors import InvalidParameter
-from sepgp.gp.inducing import start_points
+from sepgp.gp.inducing import among, start_points
 from sepgp.gp.kernels import AUTO, MANY_FEATURES, Kernel, PerClass, named
 from sepgp.gp.kernels.scaled import scale
 from sepgp.inference.method import State
@@ -125,6 +126,21 @@ def from_rows(
         scale(kernel, QUIET)
     kernel = kernel.to(settings.device)
     return Start(schema, target, data.classes, scaling, likelihood, kernel, placed, mean=mean)
+
+
+def holding(settings: Settings, start: Start, data: Data | Surveyed) -> Settings:
+    """The settings, with the inducing points held where every row is one of them.
+
+    FITC is then the process itself, and points that move away make it an approximation. Cost
+    O(md), and O(d) per row up to the first that is none.
+    """
+    rows, _, weight = data.sample()
+    if not settings.learn_inducing or not len(rows) == data.n_rows <= MAX_ROWS:
+        return settings
+    rows, Z = rows[weight > 0], start.Z.numpy(force=True)
+    blocks = (rows[begin : begin + len(Z)] for begin in range(0, len(rows), len(Z)))
+    exact = all(among(start.scaling.apply(block), Z) for block in blocks)
+    return replace(settings, learn_inducing=not exact)
 
 
 def _scaling(settings: Settings, data: Data | Surveyed) -> Scaling:
