@@ -11,7 +11,7 @@ from sepgp import GPClassifier, kernels, means
 from sepgp.data.components import projected
 from sepgp.data.moments import standardization
 from sepgp.gp.hyperparameters import Hyperparameters
-from sepgp.likelihoods import Probit
+from sepgp.likelihoods import Probit, for_classes
 from sepgp.training import choice
 
 QUICK = {"n_inducing": 20, "batch_size": 500, "random_state": 0}
@@ -79,7 +79,7 @@ def test_rows_for_each_weight_decide_whether_a_learned_map_is_tried(n_rows, plai
     scaling = standardization(X, np.ones(100))
     tried = [
         isinstance(kernel, kernels.Warped)
-        for kernel, _, _ in choice.candidates(scaling, X, n_rows, 2)
+        for kernel, *_ in choice.candidates(scaling, X, n_rows, 2)
     ]
     assert tried == [False] * plain + [True] * warped
 
@@ -189,6 +189,31 @@ def test_a_warped_kernel_starts_as_the_kernel_it_warps() -> None:
     plain = GPClassifier(kernel=kernels.RBF(), max_iter=1, **QUICK).fit(X, y)
     warped = GPClassifier(kernel=kernels.Warped(kernels.RBF()), max_iter=1, **QUICK).fit(X, y)
     assert_allclose(warped.predict_proba(X), plain.predict_proba(X), rtol=1e-12)
+
+
+@pytest.mark.parametrize(("d", "n_classes"), [(101, 2), (784, 2), (784, 10)])
+def test_a_trial_of_components_was_as_short_as_one_of_pixels_in_steps(
+    d, n_classes, monkeypatch
+) -> None:
+    """MNIST: an RBF of the pixels won trials of as many steps, and lost in as much time."""
+    taken = []
+    real = choice.islice
+
+    def counted(batches, steps):
+        taken.append(steps)
+        return real(batches, steps)
+
+    monkeypatch.setattr(choice, "islice", counted)
+    monkeypatch.setattr(choice, "spread", lambda work, pieces: [work(piece) for piece in pieces])
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(600, d)), random.integers(0, n_classes, 600)
+    some = choice.Some(X, y, np.ones(600))
+    choice.best(some, standardization(X, np.ones(600)), for_classes(n_classes), 600)
+    assert taken[0] == choice.STEPS
+    seconds = choice.step_cost(d, n_classes) * taken[0]
+    assert taken[1] == taken[2] <= choice.LONGER
+    if taken[1] < choice.LONGER:
+        assert choice.step_cost(100, n_classes) * taken[1] == pytest.approx(seconds, rel=0.02)
 
 
 def test_components_keep_what_lies_in_their_plane() -> None:
