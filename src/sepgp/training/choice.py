@@ -40,6 +40,8 @@ SMOOTH, ROUGH, SMOOTHER = "matern32+matern32", "matern12+matern12", "rbf+matern3
 STEPS, LONGER, POINTS, BATCH = 50, 150, 100, 1000
 """Steps of a trial, of one that a first trial could not decide, inducing points, and rows a step.
 """
+FASTEST = 2.0
+"""A candidate whose steps take less time makes more of them, up to so many times as many."""
 ROWS_PER_WEIGHT = 10
 """A learned map is tried if there are so many rows for each of its weights: with fewer it may look
 good in a short trial, and overfit in the training that follows."""
@@ -129,7 +131,7 @@ def candidates(
         features = Candidate(named(AUTO, X.shape[1], n_classes), scaling, "features")
         components = projected(scaling, X)
         faster = step_cost(X.shape[1], n_classes) / step_cost(2 * components.width, n_classes)
-        pace = min(max(1.0, faster), LONGER / STEPS)
+        pace = min(max(1.0, faster), FASTEST)
         return [
             features,
             *(
