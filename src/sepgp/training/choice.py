@@ -40,7 +40,7 @@ SMOOTH, ROUGH, SMOOTHER = "matern32+matern32", "matern12+matern12", "rbf+matern3
 STEPS, LONGER, POINTS, BATCH = 50, 150, 100, 1000
 """Steps of a trial, of one that a first trial could not decide, inducing points, and rows a step.
 """
-FASTEST = 2.0
+FASTEST = 3.0
 """A candidate whose steps take less time makes more of them, up to so many times as many."""
 ROWS_PER_WEIGHT = 10
 """A learned map is tried if there are so many rows for each of its weights: with fewer it may look
