@@ -315,3 +315,18 @@ def test_covariances_of_points_far_from_zero_were_not_positive(kernel, learned) 
     assert_allclose(K[:4, :4], near, atol=1e-3)  # numbers of 1e12 have four decimals
     assert_allclose(K[4:, 4:], near)
     assert torch.linalg.eigvalsh(K).min() > 0
+
+
+@pytest.mark.parametrize("name", ["rbf", "matern12", "matern32", "matern52"])
+@pytest.mark.parametrize("grad", [False, True])
+def test_covariances_of_the_same_points_were_not_symmetric(name: str, grad: bool) -> None:
+    """A matrix that differs from its transpose in the last digits has no accurate inverse."""
+    kernel = named(name, 3)
+    Z = torch.randn(50, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    kernel.start(Z)
+    with torch.no_grad():
+        kernel.log_lengthscale2 += torch.tensor([0.3, -0.7, 0.1])
+    with torch.set_grad_enabled(grad):
+        K = kernel(Z, Z).detach()
+    assert torch.equal(K, K.T)
+    assert torch.equal(K.diagonal(), kernel.diag(Z))

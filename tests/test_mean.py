@@ -598,7 +598,8 @@ def affords(monkeypatch) -> Callable[..., None]:
 
     def set_to(n_rows: int, n_columns: int, n_classes: int = 2) -> None:
         n_trees = 1 if n_classes == 2 else n_classes
-        values = (n_rows + len(Y) / means.SCORED) * n_columns * n_trees
+        affordable = min(n_rows + len(Y) / means.SCORED, n_rows / means.LEAST_SHARE)
+        values = affordable * n_columns * n_trees
         monkeypatch.setattr(means, "VALUES_PER_SECOND", values)
         monkeypatch.setattr(means, "allowed", lambda: 2)
 

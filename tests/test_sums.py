@@ -21,7 +21,7 @@ from helpers import (
 
 from sepgp import GPClassifier
 from sepgp.gp.cholesky import JITTER
-from sepgp.gp.direct import direct
+from sepgp.gp.direct import WORST_CONDITION, direct
 from sepgp.gp.kernels import RBF
 from sepgp.gp.whitened import whitened
 from sepgp.inference import method as methods
@@ -124,7 +124,8 @@ def test_log_evidence_of_millions_of_rows_was_garbage(d) -> None:
         if sep.prepare(state, fitc, n).ok:  # else the loop takes the whitened form
             plain = run("sep", hyper, p, state=state, jitter=JITTER, basis=direct, rho=0.5)
             accepted.append(n)
-            assert float(plain.info.log_evidence) / n == pytest.approx(evidence[-1], rel=1e-6)
+            rounding = 2 * WORST_CONDITION * torch.finfo(torch.float64).eps  # about 2e-6
+            assert float(plain.info.log_evidence) / n == pytest.approx(evidence[-1], rel=rounding)
             gap = (plain.gradient - sure.gradient).abs().max() / sure.gradient.abs().max()
             assert gap < 0.01
     assert accepted == [1e4, 1e5, 1e6, 1e7, 1e8, 1e9][: {1: 2, 2: 1, 8: 6}[d]]

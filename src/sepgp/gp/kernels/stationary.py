@@ -26,17 +26,22 @@ Profile = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
 def _squared_distances(A: Tensor, B: Tensor, scale2: Tensor, same: bool = False) -> Tensor:
-    """Σ_d c_d (a_d − b_d)² for points A, shape (a, d), B, shape (b, d), and c: shape (a, b).
+    """Σ_d c_d (a_d − b_d)² for points A, shape (a, d), B, shape (b, d), and c: shape (a, b)."""
+    if same:
+        return _among_themselves(A * scale2.sqrt())
+    return _from_norms(*_scaled(A, scale2), B, _squared_norms(B, scale2))
 
-    Of points that are the same ones and far from 0 it would not be positive definite, so their
-    differences are taken one by one.
+
+def _among_themselves(A: Tensor) -> Tensor:
+    """‖a − a'‖² for all pairs of the points A, shape (a, d), symmetric to the last digit.
+
+    Of points that are far from 0 it would not be positive definite, so their differences are taken
+    one by one.
     """
-    A_, A2 = _scaled(A, scale2)
-    if same and bool(A2.max() > FAR):
-        A_ = A * scale2.sqrt()
-        return torch.cdist(A_, A_, compute_mode="donot_use_mm_for_euclid_dist").square_()
-    x2 = _from_norms(A_, A2, B, A2 if same else _squared_norms(B, scale2))
-    return x2.fill_diagonal_(0) if same else x2
+    A2 = A.square().sum(1)
+    if bool(A2.max() > FAR):
+        return torch.cdist(A, A, compute_mode="donot_use_mm_for_euclid_dist").square_()
+    return _from_norms(A, A2, A, A2).fill_diagonal_(0)
 
 
 def _scaled(A: Tensor, scale2: Tensor) -> tuple[Tensor, Tensor]:
