@@ -98,7 +98,7 @@ class _NumpyLimit:
 
 @cache
 def _blas_of_numpy() -> ThreadpoolController:
-    """What NumPy and SciPy have beside torch's; that of torch may be no other one elsewhere."""
+    """The BLAS that wheels of NumPy and SciPy bring. Another one may be torch's too: it is left."""
     return ThreadpoolController().select(prefix="libscipy_openblas")
 
 
