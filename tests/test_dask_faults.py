@@ -19,6 +19,7 @@ from numpy.testing import assert_allclose
 from quick import assert_one_sentence
 from rounds import fit_in_rounds, options, partitions, sines
 
+from sepgp.backends.cluster import Cluster
 from sepgp.dask import DaskGPClassifier
 from sepgp.errors import ClusterLost
 from sepgp.training.fit import Run
@@ -103,28 +104,66 @@ def test_a_worker_that_joins_is_used(cluster) -> None:
     assert_allclose(model.predict_proba(X), alone.probabilities(X), rtol=1e-10)
 
 
+class Rescue:
+    """A process that stands still for a minute at most: if others wait, the test fails then."""
+
+    def __init__(self, process: int) -> None:
+        self._process, self.was_needed = process, False
+        self._timer = threading.Timer(60, self._go_on)
+
+    def stop(self) -> None:
+        os.kill(self._process, signal.SIGSTOP)
+        self._timer.start()
+
+    def end(self) -> None:
+        self._timer.cancel()
+        os.kill(self._process, signal.SIGCONT)
+
+    def _go_on(self) -> None:
+        self.was_needed = True
+        os.kill(self._process, signal.SIGCONT)
+
+
+def test_an_answer_on_a_worker_that_stood_still_was_waited_for(cluster) -> None:
+    with distributed.Client(cluster, set_as_default=False) as client:
+        backend = Cluster(client)
+        backend.place(2)
+        calls = [backend.call("process", os.getpid, part=part) for part in (0, 1)]
+        handles = backend.keep(calls)
+        one, other = backend.results(handles)
+        assert one != other
+        rescue = Rescue(one)
+        rescue.stop()
+        try:
+            come = backend.first(handles, 1)
+            waited = rescue.was_needed
+        finally:
+            rescue.end()
+        assert come == {1: other}
+        assert not waited
+        # It was asked for once, and comes when its worker goes on.
+        assert backend.first(handles[:1], 1) == {0: one}
+
+
 def test_a_part_that_is_late_does_not_hold_up_the_others(cluster) -> None:
     with distributed.Client(cluster, set_as_default=False) as client:
         stopped = next(iter(client.run(os.getpid).values()))
-        held = []
-        # If the others did wait, the test should fail and not wait as well.
-        rescue = threading.Timer(60, os.kill, (stopped, signal.SIGCONT))
+        waited = list[bool]()
+        rescue = Rescue(stopped)
 
         def hold(record: Record) -> None:
             """One worker stands still for three rounds."""
             if record.iteration == 8:
-                os.kill(stopped, signal.SIGSTOP)
-                rescue.start()
+                rescue.stop()
             if record.iteration == 20:
-                rescue.cancel()
-                held.append(not rescue.finished.is_set() or record.seconds < 60)
-                os.kill(stopped, signal.SIGCONT)
+                waited.append(rescue.was_needed)
+                rescue.end()
 
         settings = options(X, max_iter=61, n_factors="part")
         plan = {"client": client, "n_parts": 4, "local_steps": 4, "quorum": 0.5}
         model = DaskGPClassifier(**settings, **plan, callbacks=[hold], random_state=0)
         model.fit(ROWS, LABELS)
-    assert held == [True]
+    assert waited == [False]
     # Four parts of a hundred rows take a batch of fifty in each step: half an epoch, at most.
     assert 0.25 * 61 <= model.history_["epoch"][-1] < 0.5 * 61
     assert model.score(X, Y) > 0.8

@@ -131,13 +131,13 @@ class Slow(Here):
         self._late, self.counted = late, list[Any]()
         self._rounds = 0
 
-    def first(self, handles: Any, count: int) -> list[bool]:
+    def first(self, handles: Any, count: int) -> dict[int, Any]:
         self._rounds += 1
-        here = [True] * len(handles)
+        here = dict(enumerate(handles))
         if count < len(handles) and self._rounds % 2:
-            here[self._late] = False
-        assert sum(here) >= count
-        self.counted += [id(h) for h, has in zip(handles, here, strict=True) if has]
+            del here[self._late]
+        assert len(here) >= count
+        self.counted += [id(handle) for handle in here.values()]
         self._kept = [*getattr(self, "_kept", []), *handles]  # so that no id is used again
         return here
 
@@ -150,6 +150,25 @@ def test_a_late_answer_counts_once_in_the_next_round() -> None:
     # Every second round lacks a part, and the next one has it: five rounds of 4 steps, and the end.
     assert len(slow.counted) == 6 * 3 - 3
     assert (model.labels(X) == Y).mean() > 0.8
+
+
+class Named(Here):
+    """A backend that notes what is kept for others to wait for."""
+
+    def __init__(self) -> None:
+        self.calls = list[str]()
+
+    def call(self, name: str, *arguments: Any, part: int | None = None) -> Any:
+        self.calls.append(name)
+        return super().call(name, *arguments, part=part)
+
+
+@pytest.mark.parametrize(("quorum", "kept"), [(1.0, 1), (0.6, 0)])
+def test_parts_waited_for_the_plan_of_one_that_stood_still(quorum, kept) -> None:
+    backend = Named()
+    fit_in_rounds(partitions(X, Y, 3), backend=backend, quorum=quorum, **options(X))
+    assert backend.calls.count("plan") == kept
+    assert backend.calls.count("local-steps") == 6 * 3
 
 
 def test_held_out_rows_are_measured_and_never_trained_on() -> None:

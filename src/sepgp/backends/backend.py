@@ -38,8 +38,8 @@ class Backend(Protocol):
         """Begin with calls, and keep their values for as long as these handles are."""
         ...
 
-    def first(self, handles: Sequence[Handle], count: int) -> list[bool]:
-        """Wait until so many values that are kept are there, and say which ones are."""
+    def first(self, handles: Sequence[Handle], count: int) -> dict[int, Any]:
+        """Values that are kept, by their place, once so many are here."""
         ...
 
     def results(self, handles: Sequence[Handle]) -> list[Any]:
@@ -65,9 +65,9 @@ class Here:
         """All of them are there."""
         return list(handles)
 
-    def first(self, handles: Sequence[Handle], count: int) -> list[bool]:
-        """All of them have a value."""
-        return [True] * len(handles)
+    def first(self, handles: Sequence[Handle], count: int) -> dict[int, Any]:
+        """All of them are here."""
+        return dict(enumerate(handles))
 
     def results(self, handles: Sequence[Handle]) -> list[Any]:
         """The values, which are their own handles."""

@@ -4,6 +4,7 @@ Nothing is scattered: every value is the result of a task, so that Dask computes
 worker is lost. Workers do not talk to each other but to fetch values.
 """
 
+import asyncio
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
@@ -41,6 +42,7 @@ class Cluster:
         self._calls = 0
         self._threads: dict[str, int] = {}
         self._homes: list[str] = []
+        self._coming: dict[str, asyncio.Task[Any]] = {}
         self._renew()
         if not self._threads:
             raise InvalidParameter(
@@ -78,15 +80,40 @@ class Cluster:
         with self._reached():
             return list(self._client.compute(list(handles), optimize_graph=False))
 
-    def first(self, handles: Sequence[Handle], count: int) -> list[bool]:
-        """Which tasks are done, once so many are; all of them are waited for by `results`."""
-        if count >= len(handles):
-            return [True] * len(handles)
-        with self._reached(), self._client.as_current():
-            while sum(handle.done() for handle in handles) < count:
-                waiting = [handle for handle in handles if not handle.done()]
-                distributed.wait(waiting, return_when="FIRST_COMPLETED")
-        return [handle.done() for handle in handles]
+    def first(self, handles: Sequence[Handle], count: int) -> dict[int, Any]:
+        """Values of tasks, by their place, once so many are here; the others are on their way."""
+        if count >= len(handles) and not self._coming:
+            return dict(enumerate(self.results(handles)))
+        with self._reached():
+            found: dict[int, Any] = self._client.sync(self._arrived, handles, count)
+        return found
+
+    async def _arrived(self, handles: Sequence[distributed.Future], count: int) -> dict[int, Any]:
+        """Ask once for each value, however often it is waited for."""
+        for handle in handles:
+            if handle.key not in self._coming:
+                self._coming[handle.key] = value = asyncio.ensure_future(self._value(handle))
+                value.add_done_callback(_seen)
+        coming = [self._coming[handle.key] for handle in handles]
+        while sum(value.done() for value in coming) < count:
+            waiting = [value for value in coming if not value.done()]
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        done = [place for place, value in enumerate(coming) if value.done()]
+        return {place: self._coming.pop(handles[place].key).result() for place in done}
+
+    async def _value(self, handle: distributed.Future) -> Any:
+        """The value of one task.
+
+        That it is done is not enough: a worker that stands still does not hand it over. The client
+        would ask for several values at once, and wait for all of them.
+        """
+        with self._client.as_current():
+            await distributed.wait([handle])
+        if handle.status == "finished":
+            answer = await self._client.scheduler.gather(keys=[handle.key])
+            if answer["status"] == "OK":
+                return answer["data"][handle.key]
+        return await self._client.gather(handle)
 
     def results(self, handles: Sequence[Handle]) -> list[Any]:
         """The values of tasks, wherever they are."""
@@ -120,6 +147,12 @@ class Cluster:
                 "the model and in the checkpoint, if there is one: call fit again with a client "
                 "that works."
             ) from error
+
+
+def _seen(value: asyncio.Task[Any]) -> None:
+    """Let a failure that nobody waits for, after that of another value, pass without a log."""
+    if not value.cancelled():
+        value.exception()
 
 
 def on_worker(function: Callable[..., Any], *arguments: Any) -> Any:

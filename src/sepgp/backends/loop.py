@@ -63,7 +63,9 @@ class Rounds:
 
     def __post_init__(self) -> None:
         self.backend.place(len(self.parts))
-        self._shared = self.backend.keep([self.backend.call("plan", itself, self.leader)])[0]
+        self._shared: Handle = self.leader
+        if self.quorum == 1:
+            (self._shared,) = self.backend.keep([self.backend.call("plan", itself, self.leader)])
 
     def go(
         self, state: TrainingState, rates: Sequence[tuple[float, float]], quorum: float
@@ -72,20 +74,25 @@ class Rounds:
         self._ask(state, rates)
         self.backend.place(len(self.parts))  # for the next round, while the parts are at work
         asked = sorted(self._busy)
-        count = max(1, math.ceil(quorum * len(self.parts) - 1e-9))
-        answered = self.backend.first([self._busy[part] for part in asked], count)
-        come = [part for part, has in zip(asked, answered, strict=True) if has]
-        self._last = [self._busy.pop(part) for part in come]
+        handles = [self._busy[part] for part in asked]
         if self._one_by_one:
-            total = added(*self.backend.results(self._last))
+            count = max(1, math.ceil(quorum * len(self.parts) - 1e-9))
+            answers = self.backend.first(handles, count)
+            total = added(*answers.values())
         else:
-            total = tree_sum(self.backend, "add-sums", self._last)
+            answers = dict.fromkeys(range(len(asked)))
+            total = tree_sum(self.backend, "add-sums", handles)
+        self._last = [self._busy.pop(asked[place]) for place in answers]
         assert isinstance(total, Answer)
         return total
 
     @property
     def _one_by_one(self) -> bool:
-        """Whether parts deal with whoever leads alone: nothing waits then for one that is late."""
+        """Whether parts deal with whoever leads alone: nothing waits then for one that is late.
+
+        For the same reason the plan goes with every task if some may be late: of a value that is
+        kept, Dask leaves one copy, on a worker that may stand still.
+        """
         return self.quorum < 1 or len(self.parts) <= FEW
 
     def _ask(self, state: TrainingState, rates: Sequence[tuple[float, float]]) -> None:
