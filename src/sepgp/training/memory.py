@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
+import torch
 
 from sepgp.errors import NotEnoughMemory, out_of_memory
 from sepgp.inference.method import Method
@@ -19,17 +20,31 @@ except ImportError:  # Windows has no such limits
 LEAST = 128 * 2**20
 """Without so many bytes the linear algebra beneath may end the process instead of saying so."""
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
+BLOCK = 32 * 2**20 - 2**16
+"""Bytes of a block that is just small enough for glibc to learn from."""
+
+
+@functools.cache
+def learn_to_keep() -> None:
+    """Have freed blocks of a training step stay with the process for the next one.
+
+    A step makes and frees some thirty m × m and m × b matrices, and glibc may return them to the
+    system, which then has to map and clear the same pages again. But it learns: once a block of up
+    to 32 MB was freed, blocks of that size and twice as much at the end of its heap are kept. So
+    one is taken, which costs nothing while nobody writes to it, and freed. What the process has
+    set itself (`MALLOC_TRIM_THRESHOLD_`) stays; other C libraries have rules of their own.
+    """
+    torch.empty(BLOCK, dtype=torch.uint8)
 
 
 @functools.cache
 def keep_freed_memory() -> None:
-    """Let freed blocks of up to 32 MB stay with the process instead of going back to the system.
+    """Let all freed blocks of up to 32 MB stay with the process.
 
-    A step makes and frees some thirty m × m and m × b matrices. By default glibc may return them to
-    the system, which then has to map and clear the same pages again. This is a setting of the whole
-    process, so the library never makes it by itself: commands do, and a program that does little
-    else than train may (`benchmarks/freed_memory.py` says what it gains). Other C libraries have no
-    such call and are left alone.
+    That is more than glibc learns by itself, which matters with a thousand inducing points, and
+    holds where it was told not to learn. It is a setting of the whole process, so `fit` never makes
+    it: commands do, and workers whose process is theirs alone (`benchmarks/freed_memory.py` says
+    what both gain).
     """
     try:
         mallopt = ctypes.CDLL("libc.so.6").mallopt
@@ -59,13 +74,14 @@ def available() -> int:
 
 @contextmanager
 def enough() -> Iterator[None]:
-    """Say in one sentence that memory does not suffice, wherever it ends."""
+    """Say in one sentence that memory does not suffice, wherever it ends; keep what steps free."""
     if (free := available()) < LEAST:
         raise NotEnoughMemory(
             f"This process may have {free / 1e6:,.0f} MB more memory, and training needs "
             f"{LEAST / 1e6:,.0f} MB at least; raise its limit (ulimit -v), or free some memory."
         )
     try:
+        learn_to_keep()
         yield
     except (MemoryError, RuntimeError) as error:
         if isinstance(error, NotEnoughMemory) or (explained := out_of_memory(error)) is None:
