@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sepgp.data.batches import Batch, Batching
 from sepgp.data.prefetch import prefetch
 from sepgp.data.scaling import Floats
+from sepgp.data.subset import taken
 
 LARGE = 2**18
 """Values of a minibatch from which on it takes some milliseconds to scale it."""
@@ -67,6 +68,6 @@ class ArraySource:
 
     def _batch(self, rows: NDArray[np.int_] | None) -> Batch:
         where = slice(None) if rows is None else rows
-        X, y, weight = (array[where] for array in self._arrays)
-        score = None if self._score is None else self._score[where]
+        X, y, weight = (taken(array, where) for array in self._arrays)
+        score = None if self._score is None else taken(self._score, where)
         return self._how.batch(self._how.scaled(X), y, weight, rows, score)

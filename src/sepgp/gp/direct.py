@@ -17,7 +17,6 @@ from sepgp.gp.fitc import (
     Posterior,
     Rows,
     congruent,
-    coordinate_sum,
     gaussian,
     n_sharing,
     second_moment,
@@ -58,9 +57,9 @@ class Direct(FITC):
         """K⁻¹Kmb, shape (m, b)."""
         return rows.W
 
-    def site_sum(self, rows: Rows, nu: Tensor, mu: Tensor) -> Natural:
-        """W diag(ν) Wᵀ, Wμ. Cost 1.25m² per row."""
-        return coordinate_sum(rows.W, nu, mu)
+    def over_u(self, sums: Natural) -> Natural:
+        """As they are."""
+        return sums
 
     def posterior(self, sites: Natural, share: float = 1.0) -> Posterior:
         """N(R⁻¹Kb, R⁻¹) with R = K + share·KΛK. Cost m³."""

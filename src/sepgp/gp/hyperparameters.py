@@ -1,6 +1,7 @@
 """The vector ξ of all learnable hyper-parameters: of kernel and prior mean, and inducing points."""
 
 import copy
+import itertools
 import math
 from collections.abc import Sequence
 
@@ -85,6 +86,7 @@ class Hyperparameters:
         }
         self._shapes = {name: value.shape for name, value in learned.items()}
         self._sizes = [value.numel() for value in learned.values()]
+        self._places = list(itertools.pairwise(itertools.accumulate(self._sizes, initial=0)))
         bounds = [BOUNDS.get(name.split(".")[-1], (-math.inf, math.inf)) for name in learned]
         flat = [value.reshape(-1).double() for value in learned.values()]
         empty = [torch.zeros(0, dtype=torch.float64)]
@@ -143,14 +145,14 @@ class Hyperparameters:
         The log ℓ² of the features of a kernel are N(c, spread²) about a free common c, so the
         gradient is (their mean − log ℓ²)/spread². The V of a warped kernel is N(0, spread²).
         """
-        parts = torch.split(xi, self._sizes) if self._sizes else ()
-        pulls = [
-            -part / self._decays[name] ** 2
-            if name in self._decays
-            else (part.mean() - part) / self._spreads.get(name, math.inf) ** 2
-            for name, part in zip(self._shapes, parts, strict=True)
-        ]
-        return torch.cat(pulls) if pulls else torch.zeros_like(xi)
+        gradient = torch.zeros_like(xi)
+        for (begin, end), name in zip(self._places, self._shapes, strict=True):
+            part = xi[begin:end]
+            if name in self._decays:
+                gradient[begin:end] = part / -(self._decays[name] ** 2)
+            elif name in self._spreads:
+                gradient[begin:end] = (part.mean() - part) / self._spreads[name] ** 2
+        return gradient
 
     def model(self, xi: Tensor) -> tuple[Kernel, Tensor]:
         """A kernel and inducing points, shape (m, d), with the values of ξ."""

@@ -17,7 +17,6 @@ from sepgp.gp.fitc import (
     Posterior,
     Rows,
     blocks,
-    coordinate_sum,
     each,
     gaussian,
     n_sharing,
@@ -53,10 +52,10 @@ class Whitened(FITC):
         """L⁻ᵀW, shape (m, b). Cost 2m² per row."""
         return self.L_inverse.T @ rows.W.double()
 
-    def site_sum(self, rows: Rows, nu: Tensor, mu: Tensor) -> Natural:
-        """L⁻ᵀ W diag(ν) Wᵀ L⁻¹, L⁻ᵀWμ. Cost 2.25m³ + 1.25m² per row."""
-        Lambda, b = coordinate_sum(rows.W, nu, mu)
-        return Natural(congruent_lower(self.L_inverse, Lambda), times(self.L_inverse.mT, b))
+    def over_u(self, sums: Natural) -> Natural:
+        """L⁻ᵀΛL⁻¹, L⁻ᵀb. Cost 2.25m³."""
+        Lambda = congruent_lower(self.L_inverse, sums.Lambda)
+        return Natural(Lambda, times(self.L_inverse.mT, sums.b))
 
     def posterior(self, sites: Natural, share: float = 1.0) -> Posterior:
         """N(S Lᵀb, S) with S⁻¹ = I + share·LᵀΛL. Cost m³."""

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from sepgp.gp.fitc import FITC, Rows, adjoint_moments, coordinate_sum
+from sepgp.gp.fitc import FITC, Rows, adjoint_moments, adjoint_rows, coordinate_sum
 from sepgp.gp.natural import Natural
 from sepgp.inference.evidence import Factors, Prepared, RowSites, Sums, row_sums, tilt
 
@@ -123,7 +123,8 @@ def sums(prepared: Prepared, rows: Rows, factors: Factors, damping: float = DAMP
     B = (covO * by_removal.unsqueeze(-2)).sum_to_size(V.shape)
     B += adjoint_moments(mean, covV, alpha, gamma, V.shape)
     log_removal = log_removal.sum_to_size(weight.shape)
-    found = row_sums(prepared, rows, weight, tilted, sites, B, log_removal)
+    adjoints = adjoint_rows(B, rows, gamma.sum_to_size(rows.s.shape))
+    found = row_sums(prepared, rows, weight, tilted, sites, adjoints, log_removal)
     moved = None if directions is None else directions.T
     new = RowSites(where, new_nu.double(), new_mu.double(), moved)
     return replace(found, skipped=int((~proper).sum()), row_sites=(new,))
