@@ -536,19 +536,58 @@ def test_every_step_mapped_and_cleared_its_memory_anew() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "jitter", "match"),
+    ("settings", "dtype", "jitter", "match"),
     [
-        ({}, 1e-6, "because log Z_q or its gradient was not finite; lower learning_rate"),
-        ({}, 0.1, "because the kernel's covariances could not be factorised; lower"),
-        ({"standardize": False}, 1e-6, "set standardize=True or lower learning_rate"),
-        ({"dtype": "float32"}, 1e-6, "use dtype='float64' or lower learning_rate"),
+        ({}, torch.float64, 1e-6, "log Z_q or its gradient was not finite; lower learning_rate"),
+        ({}, torch.float64, 0.1, "the kernel's covariances could not be factorised; lower"),
+        (
+            {"standardize": False},
+            torch.float64,
+            1e-6,
+            "set standardize=True or lower learning_rate",
+        ),
+        ({}, torch.float32, 1e-6, "use dtype='float64' or lower learning_rate"),
     ],
 )
-def test_many_rejected_steps_were_told_to_the_log_alone(settings, jitter, match) -> None:
+def test_many_rejected_steps_were_told_to_the_log_alone(settings, dtype, jitter, match) -> None:
     history = [
         Record(step, 0.1, 1.0, -1.0, 0.1, jitter, 0, step < 6, 4, np.nan) for step in range(100)
     ]
-    with pytest.warns(UserWarning, match=rf"6 of 100 steps were rejected, .*{match}") as said:
-        warn_of_rejected(Settings(**settings), history)
+    with pytest.warns(
+        UserWarning, match=rf"6 of 100 steps were rejected, because .*{match}"
+    ) as said:
+        warn_of_rejected(Settings(**settings), history, dtype)
     assert_one_sentence(str(said[0].message))
-    warn_of_rejected(Settings(**settings), [*history[1:], history[-1]])  # five are few enough
+    # Five are few enough.
+    warn_of_rejected(Settings(**settings), [*history[1:], history[-1]], dtype)
+
+
+@pytest.mark.parametrize(
+    ("settings", "n_rows", "expected"),
+    [
+        ({}, 9_999, torch.float64),
+        ({}, 10_000, torch.float32),
+        ({"batch_size": 20_000}, 20_000, torch.float64),
+        ({"batch_size": 20_000}, 20_001, torch.float32),
+        ({"standardize": False}, 10**6, torch.float64),
+        ({"dtype": "float64"}, 10**6, torch.float64),
+        ({"dtype": "float32"}, 2_001, torch.float32),
+        ({"dtype": "float32"}, 2_000, torch.float64),
+    ],
+)
+def test_minibatches_of_many_rows_are_in_float32(settings, n_rows, expected) -> None:
+    assert Settings(**settings).row_dtype(n_rows) == expected
+
+
+def test_dtype_auto_trains_and_predicts_as_float32_does() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(10_000, 2))
+    y = X[:, 0] + rng.normal(size=len(X)) > 0
+    settings = {"max_iter": 5, "n_inducing": 10, "validation_fraction": 0.0, "random_state": 0}
+    auto, float32, float64 = (
+        GPClassifier(dtype=dtype, **settings).fit(X, y) for dtype in ("auto", "float32", "float64")
+    )
+    assert auto.model_.dtype == torch.float32
+    assert_array_equal(auto.predict_proba(X), float32.predict_proba(X))
+    assert (auto.predict_proba(X) != float64.predict_proba(X)).any()
+    assert_allclose(auto.predict_proba(X), float64.predict_proba(X), atol=1e-4)

@@ -98,10 +98,11 @@ class GPClassifier(Fitted):
         Whether `fit` goes on from the kernel, inducing points and factors of the last fit.
     verbose, device : bool or int, str
         Whether a progress line is shown, and the torch device that trains and predicts.
-    dtype : one of "float64", "float32"
-        Precision of the work on rows. Work on m × m matrices is always in float64, and so is
-        training on few rows, up to 2,000 in one batch or 2 per inducing point in a minibatch,
-        where float32 would gain nothing.
+    dtype : one of "auto", "float64", "float32"
+        Precision of the work on rows. "auto" is float32, which is up to 1.6 times as fast, where
+        10,000 rows or more are trained on by minibatches and are standardised. Work on m × m
+        matrices is always in float64, and so is training on few rows, up to 2,000 in one batch or
+        2 per inducing point in a minibatch, where float32 would gain nothing.
     callbacks : sequence of callables or None
         Called after every step with a `sepgp.training.record.Record`; one that is True stops it.
     forgetting : float
@@ -163,7 +164,7 @@ class GPClassifier(Fitted):
         warm_start: bool = False,
         verbose: bool | int = False,
         device: str = "cpu",
-        dtype: str = "float64",
+        dtype: str = "auto",
         callbacks: Sequence[Callable[[Record], bool | None]] | None = None,
         forgetting: float = 1.0,
         checkpoint: str | os.PathLike[str] | None = None,

@@ -216,9 +216,8 @@ def _model(
 ) -> Model:
     last, history = trained
     evidence = _log_evidence(last.best.iteration if last.best else last.iteration, history)
-    return model_of(
-        settings, start, leader.engine, last, history, leader.n, evidence, seed, checkpoint
-    )
+    engine, n, dtype = leader.engine, leader.n, leader.how.dtype
+    return model_of(settings, start, engine, last, history, n, evidence, seed, dtype, checkpoint)
 
 
 def _log_evidence(iteration: int, history: Sequence[Record]) -> float:

@@ -70,7 +70,7 @@ def _described(path: Path) -> dict[str, Any]:
         return {
             "sepgp": header["sepgp"],
             "method": header["parameters"]["method"],
-            "dtype": header["parameters"]["dtype"],
+            "dtype": header.get("dtype", header["parameters"]["dtype"]),
             "classes": header["classes"],
             "target": header["target"],
             "rows": header["n_seen"],

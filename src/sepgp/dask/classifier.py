@@ -81,7 +81,7 @@ class DaskGPClassifier(GPClassifier):
         warm_start: bool = False,
         verbose: bool | int = False,
         device: str = "cpu",
-        dtype: str = "float64",
+        dtype: str = "auto",
         callbacks: Sequence[Callable[[Record], bool | None]] | None = None,
         forgetting: float = 1.0,
         checkpoint: str | os.PathLike[str] | None = None,

@@ -13,7 +13,7 @@ PATIENCE = 0.2
 """The part of the planned training in which the NLL of held-out rows has to fall ..."""
 LEAST_STEPS = 50
 """... and the number of steps, if that is more."""
-GAIN = 1e-3
+GAIN = 2.5e-4
 """How far it has to fall at least, in nats per row."""
 COOLDOWN = 0.25
 """Steps to the end, as a share of those before it was in sight."""

@@ -7,7 +7,7 @@ import time
 import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -34,7 +34,7 @@ from sepgp.training.prior import going_on, learned, with_scores
 from sepgp.training.progress import ProgressLine
 from sepgp.training.record import Callback, Record, as_columns
 from sepgp.training.schedule import Schedule
-from sepgp.training.settings import DTYPES, Settings, at_least
+from sepgp.training.settings import Settings, at_least
 from sepgp.training.start import Start, from_model, from_rows, holding
 from sepgp.training.step import Engine, TrainingState
 
@@ -205,8 +205,10 @@ def run_training(
     evidence = _log_evidence(last, history, source.batches_per_epoch)
     n = source.total_weight
     with using(threads.count):
-        model = model_of(settings, start, engine, last, history, n, evidence, seed, checkpoint)
-    return replace(model, dtype=settings.row_dtype(source.n_rows))
+        dtype = settings.row_dtype(source.n_rows)
+        return model_of(
+            settings, start, engine, last, history, n, evidence, seed, dtype, checkpoint
+        )
 
 
 def model_of(
@@ -218,15 +220,16 @@ def model_of(
     n: float,
     log_evidence: float,
     seed: int,
+    dtype: torch.dtype,
     checkpoint: Checkpoint | None = None,
 ) -> Model:
-    """The model of a training that came to this state, for rows of total weight n."""
+    """The model of a training that came to this state, for rows of total weight n in `dtype`."""
     if all(record.rejected for record in history):
         raise InvalidParameter(
             f"kernel={settings.kernel!r} gives covariances that cannot be factorised, even with "
             "jitter; add a kernel that relates different points, such as RBF()."
         )
-    warn_of_rejected(settings, history)
+    warn_of_rejected(settings, history, dtype)
     state = chosen(last)
     kernel, Z = engine.hyper.model(state.xi)
     with torch.no_grad():
@@ -253,12 +256,12 @@ def model_of(
         iteration=state.iteration,
         moments=state.optimizer._asdict(),
         seed=seed,
-        dtype=DTYPES[settings.dtype],
+        dtype=dtype,
         mean=learned(start.mean, engine.hyper.factor(state.xi)),
     )
 
 
-def warn_of_rejected(settings: Settings, history: Sequence[Record]) -> None:
+def warn_of_rejected(settings: Settings, history: Sequence[Record], dtype: torch.dtype) -> None:
     """Say so if more than `REJECTED` of the steps were of no use, and why."""
     rejected = [record for record in history if record.rejected]
     if len(rejected) <= REJECTED * len(history):
@@ -269,7 +272,7 @@ def warn_of_rejected(settings: Settings, history: Sequence[Record]) -> None:
     remedy = "lower learning_rate"
     if not settings.standardize:
         remedy = "set standardize=True or lower learning_rate"
-    elif settings.dtype == "float32":
+    elif dtype == torch.float32:
         remedy = "use dtype='float64' or lower learning_rate"
     warnings.warn(
         f"{len(rejected)} of {len(history)} steps were rejected, because {cause}; {remedy}.",

@@ -16,6 +16,8 @@ from sepgp.inference.method import METHODS
 from sepgp.training.optimizers import OPTIMIZERS
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
+PLENTY = 10_000
+"""Rows to train with from which on minibatches are in float32 by default."""
 EARLY = 10.0
 """Seconds of a time budget below which no rows are held out by default."""
 
@@ -43,7 +45,7 @@ class Settings:
     early_stopping: bool = True
     pos_label: Any = None
     device: str = "cpu"
-    dtype: str = "float64"
+    dtype: str = AUTO
     forgetting: float = 1.0
     n_factors: int | str | Mapping[str, Sequence[float]] = 1
     power: float = 1.0
@@ -75,14 +77,18 @@ class Settings:
         """Of the work on rows.
 
         Few rows, all in every step: float32 gains no time, and rounding may choose the optimum.
+        Features that are not standardised may have no digits to spare.
         """
         few = n_rows <= min(self.rows_per_step, MINIBATCH)
+        if self.dtype == AUTO:
+            plenty = n_rows >= max(PLENTY, self.rows_per_step + 1)
+            return torch.float32 if plenty and self.standardize else torch.float64
         return torch.float64 if few else DTYPES[self.dtype]
 
     def _check(self) -> None:
         one_of("method", self.method, tuple(METHODS))
         one_of("optimizer", self.optimizer, tuple(OPTIMIZERS))
-        one_of("dtype", self.dtype, tuple(DTYPES))
+        one_of("dtype", self.dtype, (AUTO, *DTYPES))
         if not (isinstance(self.n_inducing, str) and self.n_inducing == AUTO):
             at_least("n_inducing", self.n_inducing, 1, whole=True, other=f" or {AUTO!r}")
         n_factors(self.n_factors)
