@@ -17,7 +17,7 @@ from quick import METHODS, assert_one_sentence, blobs, quick
 from safetensors.torch import load_file, save_file
 
 import sepgp
-from sepgp import InvalidData, InvalidParameter, kernels
+from sepgp import GPClassifier, InvalidData, InvalidParameter, kernels
 from sepgp.errors import WriteFailed
 from sepgp.files import tensors as persistence
 from sepgp.files.model import VERSION
@@ -342,3 +342,17 @@ def test_the_header_is_json(stored) -> None:
 
     header = json.loads(outer["__metadata__"]["sepgp"], parse_constant=refuse)
     assert header["format"] == "sepgp model"
+
+
+def test_a_model_trained_in_float32_was_saved_and_could_not_be_loaded(tmp_path) -> None:
+    """Sums over rows were symmetric to float32, and then taken to u by an ill-conditioned K."""
+    random = np.random.default_rng(0)
+    X = random.uniform(size=(4_000, 1))
+    y = np.sin(6 * X[:, 0]) + 0.3 * random.normal(size=len(X)) > 0
+    settings = {"n_inducing": 60, "max_iter": 20, "kernel": "rbf", "random_state": 0}
+    model = GPClassifier(dtype="float32", **settings).fit(X, y)
+    Lambda = model.model_.sites.Lambda
+    assert (Lambda - Lambda.T).abs().max() < 1e-9 * Lambda.abs().max()
+    model.save(tmp_path / "model.sepgp")
+    again = sepgp.load(tmp_path / "model.sepgp")
+    assert_array_equal(again.predict_proba(X), model.predict_proba(X))

@@ -186,8 +186,8 @@ def test_real_sets_in_a_process_without_torch(data_dir, tmp_path, monkeypatch) -
     for name, X, y in real_sets(data_dir):
         order = np.random.default_rng(0).permutation(len(X))
         train, test = order[:200_000], order[-1000:]
-        model = GPClassifier(n_inducing=50, max_iter=30, random_state=0).fit(X[train], y[train])
-        model.to_onnx(tmp_path / f"{name}.onnx")
+        model = GPClassifier(n_inducing=50, max_iter=30, dtype="float64", random_state=0)
+        model.fit(X[train], y[train]).to_onnx(tmp_path / f"{name}.onnx")
         np.save(tmp_path / f"{name}.npy", X[test])
         expected[name] = model.predict_proba(X[test])
         projected = model.model_.scaling.components is not None

@@ -53,8 +53,11 @@ class Whitened(FITC):
         return self.L_inverse.T @ rows.W.double()
 
     def over_u(self, sums: Natural) -> Natural:
-        """L⁻ᵀΛL⁻¹, L⁻ᵀb. Cost 2.25m³."""
-        Lambda = congruent_lower(self.L_inverse, sums.Lambda)
+        """L⁻ᵀΛL⁻¹, L⁻ᵀb. Cost 2.25m³.
+
+        Sums in float32 are symmetric to its last digit alone, and L⁻¹ would enlarge the difference.
+        """
+        Lambda = congruent_lower(self.L_inverse, 0.5 * (sums.Lambda + sums.Lambda.mT))
         return Natural(Lambda, times(self.L_inverse.mT, sums.b))
 
     def posterior(self, sites: Natural, share: float = 1.0) -> Posterior:
