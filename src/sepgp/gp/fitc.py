@@ -172,9 +172,7 @@ def blocks(m: int) -> Iterator[tuple[int, int]]:
 
 def congruent(T: Tensor, Lambda: Tensor) -> Tensor:
     """TᵀΛT for symmetric Λ, shape (m, m) or (C, m, m), as may be that of T. Cost 4m³."""
-    if Lambda.ndim == 2:
-        return T.T @ (Lambda @ T)
-    return torch.stack([congruent(*own) for own in zip(each(T, Lambda), Lambda, strict=True)])
+    return T.mT @ (Lambda @ T)
 
 
 def variances(V: Tensor, covV: Tensor) -> Tensor:

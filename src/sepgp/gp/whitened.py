@@ -17,7 +17,6 @@ from sepgp.gp.fitc import (
     Posterior,
     Rows,
     blocks,
-    each,
     gaussian,
     n_sharing,
     second_moment,
@@ -104,16 +103,13 @@ def congruent_lower(L: Tensor, Lambda: Tensor) -> Tensor:
     The left half of L's columns and the right half, which has zeros above, are taken by themselves,
     and of the two products between them one.
     """
-    if Lambda.ndim == 3:
-        pairs = zip(each(L, Lambda), Lambda, strict=True)
-        return torch.stack([congruent_lower(*own) for own in pairs])
-    half = len(L) // 2
-    left, right = L[:, :half], L[half:, half:]
+    half = L.shape[-1] // 2
+    left, right = L[..., :half], L[..., half:, half:]
     Lambda_left, result = Lambda @ left, torch.empty_like(Lambda)
-    result[:half, :half] = left.T @ Lambda_left
-    result[half:, :half] = right.T @ Lambda_left[half:]
-    result[:half, half:] = result[half:, :half].T
-    result[half:, half:] = right.T @ (Lambda[half:, half:] @ right)
+    result[..., :half, :half] = left.mT @ Lambda_left
+    result[..., half:, :half] = right.mT @ Lambda_left[..., half:, :]
+    result[..., :half, half:] = result[..., half:, :half].mT
+    result[..., half:, half:] = right.mT @ (Lambda[..., half:, half:] @ right)
     return result
 
 
