@@ -86,7 +86,8 @@ class GPClassifier(Fitted):
         on at most 10,000 of them at intervals, and the best one is kept: usually the last. "auto"
         is a tenth, and at most 3,000 rows, where 10,000 or more are trained on by minibatches and
         are arrays, tables or Parquet; else it is 0, as with a time budget below 10 seconds and no
-        `mean`.
+        `mean`. From 5,000 to 10,000 rows of two classes a second training does without a fifth of
+        them, and these calibrate the model of all rows: see `sepgp.training.calibration`.
     early_stopping : bool
         Whether training ends early, its learning rate falling to 0 all the same, when held-out rows
         have not improved in a fifth of its steps or time, and 50 steps at least.

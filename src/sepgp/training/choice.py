@@ -102,15 +102,15 @@ def worth_while(settings: Settings, n_rows: int, n_features: int, n_classes: int
     plenty = n_features > MANY_FEATURES or rows_per_weight(n_rows, n_features) >= PLENTY
     if n_classes > 2 and not plenty:
         return False
-    return _long(settings, n_rows, WORTH, SECONDS)
+    return is_long(settings, n_rows, WORTH, SECONDS)
 
 
 def factor_is_tried(settings: Settings, n_rows: int) -> bool:
     """Whether trials choose the factor of a prior mean to begin with: two of them, whatever m."""
-    return _long(settings, n_rows, WORTH_FACTOR, SECONDS_FACTOR)
+    return is_long(settings, n_rows, WORTH_FACTOR, SECONDS_FACTOR)
 
 
-def _long(settings: Settings, n_rows: int, steps: int, seconds: float) -> bool:
+def is_long(settings: Settings, n_rows: int, steps: int, seconds: float) -> bool:
     """Whether a training learns the kernel, by minibatches, in so many steps or seconds."""
     planned = MINIBATCH_STEPS if settings.max_iter is None else settings.max_iter
     long = planned >= steps

@@ -7,7 +7,7 @@ import time
 import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from sklearn.utils import check_random_state
 
 from sepgp.data.batches import Source
 from sepgp.data.inputs import Given, TrainingData, training_data
+from sepgp.data.prepared import ArrayData, Data
 from sepgp.errors import InvalidData, InvalidParameter
 from sepgp.gp.cholesky import MAX_JITTER
 from sepgp.gp.hyperparameters import Hyperparameters
@@ -25,6 +26,7 @@ from sepgp.gp.predictor import predictor
 from sepgp.inference.method import METHODS
 from sepgp.model import Model
 from sepgp.threads import Threads, allowed, numpy_by_one, using
+from sepgp.training import calibration
 from sepgp.training.checkpoint import Checkpoint, Identity, identity
 from sepgp.training.factors import factors
 from sepgp.training.loop import chosen, train
@@ -161,10 +163,41 @@ def fit_data(
         monitor = Monitor(engine.hyper, start.likelihood, measured)
     # With many classes ξ does not move along the gradient of log Z_q itself.
     exact = not (minibatch or start.likelihood.latents)
-    schedule = Schedule.of(settings, source.batches_per_epoch, exact)
-    return run_training(
+    calibrated = previous is None and calibration.is_wanted(settings, data)
+    timed = calibration.first_part(settings) if calibrated else settings
+    schedule = Schedule.of(timed, source.batches_per_epoch, exact)
+    model = run_training(
         settings, start, engine, schedule, state, source, seed, run, checkpoint, monitor, since
     )
+    return _calibrated(settings, start, data, model, seed, run, since) if calibrated else model
+
+
+def _calibrated(
+    settings: Settings, start: Start, data: Data, model: Model, seed: int, run: Run, since: float
+) -> Model:
+    """The model with the factor on its mean of f that a second training finds, given the time."""
+    assert isinstance(data, ArrayData)
+    kept, aside = calibration.cut(data, seed)
+    source, engine = start.source(settings, kept, seed), engine_of(settings, start)
+    left = settings.time_budget
+    if left is not None:
+        left = max(0.0, left - (time.perf_counter() - since))
+    again = replace(settings, max_iter=model.n_iter, time_budget=left)
+    minibatch = source.batches_per_epoch > 1
+    second = run_training(
+        again,
+        start,
+        engine,
+        Schedule.of(again, source.batches_per_epoch, exact=not minibatch),
+        engine.init(len(start.Z), source.n_rows, minibatch),
+        source,
+        seed,
+        Run(verbose=run.verbose),
+        stage="calibration",
+    )
+    if second.n_iter < calibration.ENOUGH * model.n_iter:
+        return model
+    return calibration.times(model, calibration.factor(second, aside))
 
 
 def engine_of(settings: Settings, start: Start) -> Engine:
@@ -191,12 +224,13 @@ def run_training(
     checkpoint: Checkpoint | None = None,
     monitor: Monitor | None = None,
     since: float | None = None,
+    stage: str = "",
 ) -> Model:
-    """Train, and make the model of what came out."""
+    """Train, and make the model of what came out; `stage` is for the progress line."""
     callbacks, threads = tuple(run.callbacks or ()), Threads(allowed())
     with ExitStack() as stack:
         if run.verbose:
-            line = ProgressLine(schedule, source, state.iteration)
+            line = ProgressLine(schedule, source, state.iteration, stage=stage)
             # Last, so that whoever sees a step can rely on what the others do with it.
             callbacks = (*callbacks, stack.enter_context(closing(line)))
         last, history = train(

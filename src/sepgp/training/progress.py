@@ -27,12 +27,20 @@ class ProgressLine:
         The number of steps before its first one.
     stream : file, optional
         Where the line goes; standard error by default.
+    stage : str
+        What the training is for, if it is not the model.
     """
 
     def __init__(
-        self, schedule: Schedule, source: Source, first: int, stream: TextIO | None = None
+        self,
+        schedule: Schedule,
+        source: Source,
+        first: int,
+        stream: TextIO | None = None,
+        stage: str = "",
     ) -> None:
         self._schedule, self._source, self._first = schedule, source, first
+        self._stage = stage
         self._console = Console(file=stream, stderr=True)
         self._live = Live(console=self._console, auto_refresh=False)
         self._next = time.monotonic() + self._pause(0.0)
@@ -78,6 +86,8 @@ class ProgressLine:
             f"{rate:,.0f} rows/s",
             f"evidence {record.log_evidence / self._source.total_weight:.4f}/row",
         ]
+        if self._stage:
+            parts.insert(0, self._stage)
         if not math.isnan(self._nll):
             parts.append(f"validation NLL {self._nll:.4f}")
         line = Text("  ".join(parts))

@@ -1,0 +1,103 @@
+"""Neither too sure nor too careful: a factor on the mean of f, by rows that were not trained on.
+
+Length-scales and inducing points that are learned from few rows fit them better than others, and
+their probabilities are too sure, or on some sets too careful. Rows that are held out would tell,
+but of few rows all are wanted in training. So a second training does without a fifth of them, and
+the factor on its mean of f under which this fifth is most probable is taken over by the model of
+all rows.
+"""
+
+import logging
+from dataclasses import replace
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+
+from sepgp.data.prepared import ArrayData, Data
+from sepgp.data.scaling import Floats
+from sepgp.data.split import AUTO, PLENTY, Draw
+from sepgp.gp.kernels import Kernel
+from sepgp.gp.natural import Natural
+from sepgp.likelihoods import Likelihood
+from sepgp.model import Model
+from sepgp.training.choice import is_long
+from sepgp.training.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+SHARE = 0.2
+"""Of the rows that the second training does without."""
+FEWEST = 5_000
+"""Rows of which this share can tell the factor to a few percent. From `PLENTY` on rows are held out
+by default, and the factor would be near 1."""
+LEAST, LARGEST = 0.5, 2.0
+STEPS, SECONDS = 200, 10.0
+"""There is a second training only after one of at least so many steps or seconds."""
+ENOUGH = 0.5
+"""The steps of the second training, as a part of the first one's, from which on it tells."""
+FIRST = 0.6
+"""The part of a time budget that the training on all rows has, which also finds where to start."""
+
+
+def is_wanted(settings: Settings, data: Data) -> bool:
+    """Whether there is a second training for these rows of two classes.
+
+    Not where users chose the kernel or which rows are held out, nor for rows in a stream.
+    """
+    return (
+        isinstance(data, ArrayData)
+        and FEWEST <= data.n_rows < PLENTY
+        and len(data.classes) == 2
+        and settings.validation_fraction == AUTO
+        and not isinstance(settings.kernel, Kernel)
+        and is_long(settings, data.n_rows, STEPS, SECONDS)
+    )
+
+
+def first_part(settings: Settings) -> Settings:
+    """Those of the training on all rows, which leaves time for the second."""
+    if settings.time_budget is None:
+        return settings
+    return replace(settings, time_budget=FIRST * settings.time_budget)
+
+
+def cut(data: ArrayData, seed: int) -> tuple[ArrayData, ArrayData]:
+    """The rows of the second training, and the share of every class that it does without."""
+    aside = Draw(SHARE, seed).held_out(data.y)
+    return data.take(~aside), data.take(aside)
+
+
+def factor(model: Model, rows: ArrayData) -> float:
+    """The factor on the mean of f under which rows that the model has not seen are most probable.
+
+    Where a classifier gives a prior mean, the rows have its scores out of sample.
+    """
+    mean, variance = replace(model, mean=None).latent_of_features(rows.X)
+    if model.mean is not None:
+        assert rows.score is not None
+        mean = mean + model.mean.factor * rows.score
+    found = best_factor(model.likelihood, rows, mean, variance)
+    logger.info("calibration: the mean of f is multiplied by %.3f", found)
+    return found
+
+
+def best_factor(likelihood: Likelihood, rows: ArrayData, mean: Floats, variance: Floats) -> float:
+    """The factor with the lowest NLL of rows with these means and variances, shape (n,) each."""
+
+    def nll(log_factor: float) -> float:
+        log_p = likelihood.log_probability(rows.y, np.exp(log_factor) * mean, variance)
+        return -float(rows.weight @ log_p)
+
+    bounds = np.log(LEAST), np.log(LARGEST)
+    return float(np.exp(minimize_scalar(nll, bounds=bounds, method="bounded").x))
+
+
+def times(model: Model, c: float) -> Model:
+    """The model whose mean of f is c times as large, and its variance as it was.
+
+    That is q with c·b in the place of b, and c times the prior mean if there is one.
+    """
+    predictor = model.predictor._replace(beta=c * model.predictor.beta)
+    sites = Natural(model.sites.Lambda, c * model.sites.b)
+    mean = None if model.mean is None else replace(model.mean, factor=c * model.mean.factor)
+    return replace(model, predictor=predictor, sites=sites, mean=mean)
