@@ -8,6 +8,7 @@ all rows.
 """
 
 import logging
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -31,19 +32,21 @@ FEWEST = 5_000
 """Rows of which this share can tell the factor to a few percent. From `PLENTY` on rows are held out
 by default, and the factor would be near 1."""
 LEAST, LARGEST = 0.5, 2.0
-STEPS, SECONDS = 200, 10.0
-"""There is a second training only after one of at least so many steps or seconds."""
+STEPS, SECONDS = 200, 20.0
+"""There is a second training only where there are at least so many steps or seconds for both."""
+FIRST = 0.6
+"""The share of the training on all rows in steps or seconds, of which the second has the others."""
 ENOUGH = 0.5
 """The steps of the second training, as a part of the first one's, from which on it tells."""
-FIRST = 0.6
-"""The part of a time budget that the training on all rows has, which also finds where to start."""
 
 
-def is_wanted(settings: Settings, data: Data) -> bool:
-    """Whether there is a second training for these rows of two classes.
+def is_wanted(settings: Settings, data: Data, elapsed: float = 0.0) -> bool:
+    """Whether there is a second training for these rows of two classes, after so many seconds.
 
     Not where users chose the kernel or which rows are held out, nor for rows in a stream.
     """
+    if settings.time_budget is not None:
+        settings = replace(settings, time_budget=settings.time_budget - elapsed)
     return (
         isinstance(data, ArrayData)
         and FEWEST <= data.n_rows < PLENTY
@@ -54,11 +57,21 @@ def is_wanted(settings: Settings, data: Data) -> bool:
     )
 
 
-def first_part(settings: Settings) -> Settings:
-    """Those of the training on all rows, which leaves time for the second."""
+def first_part(settings: Settings, elapsed: float) -> Settings:
+    """Those of the training on all rows, which leaves the second a part of the time."""
     if settings.time_budget is None:
         return settings
-    return replace(settings, time_budget=FIRST * settings.time_budget)
+    return replace(settings, time_budget=elapsed + FIRST * (settings.time_budget - elapsed))
+
+
+def second_part(settings: Settings, n_iter: int, elapsed: float) -> Settings:
+    """Those of the second training, after a first one of so many steps: the rest of the time."""
+    budget = settings.time_budget
+    return replace(
+        settings,
+        max_iter=math.ceil(n_iter * (1 - FIRST) / FIRST),
+        time_budget=None if budget is None else max(0.0, budget - elapsed),
+    )
 
 
 def cut(data: ArrayData, seed: int) -> tuple[ArrayData, ArrayData]:

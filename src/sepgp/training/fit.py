@@ -7,7 +7,7 @@ import time
 import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -163,8 +163,9 @@ def fit_data(
         monitor = Monitor(engine.hyper, start.likelihood, measured)
     # With many classes ξ does not move along the gradient of log Z_q itself.
     exact = not (minibatch or start.likelihood.latents)
-    calibrated = previous is None and calibration.is_wanted(settings, data)
-    timed = calibration.first_part(settings) if calibrated else settings
+    elapsed = time.perf_counter() - since
+    calibrated = previous is None and calibration.is_wanted(settings, data, elapsed)
+    timed = calibration.first_part(settings, elapsed) if calibrated else settings
     schedule = Schedule.of(timed, source.batches_per_epoch, exact)
     model = run_training(
         settings, start, engine, schedule, state, source, seed, run, checkpoint, monitor, since
@@ -179,10 +180,7 @@ def _calibrated(
     assert isinstance(data, ArrayData)
     kept, aside = calibration.cut(data, seed)
     source, engine = start.source(settings, kept, seed), engine_of(settings, start)
-    left = settings.time_budget
-    if left is not None:
-        left = max(0.0, left - (time.perf_counter() - since))
-    again = replace(settings, max_iter=model.n_iter, time_budget=left)
+    again = calibration.second_part(settings, model.n_iter, time.perf_counter() - since)
     minibatch = source.batches_per_epoch > 1
     second = run_training(
         again,
