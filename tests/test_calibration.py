@@ -32,6 +32,7 @@ def small(monkeypatch) -> None:
     """Tables of 100 rows, and trainings of ten steps, as if they were middle-sized and long."""
     monkeypatch.setattr(calibration, "FEWEST", 100)
     monkeypatch.setattr(calibration, "STEPS", 10)
+    monkeypatch.setattr(calibration, "RARE", 10)
     monkeypatch.setattr(choice, "MINIBATCH", 40)
 
 
@@ -94,6 +95,12 @@ def test_a_second_training_is_for_long_trainings_on_middle_sized_tables(
     settings, rows, wanted
 ) -> None:
     assert calibration.is_wanted(Settings(**settings), rows) is wanted
+
+
+@pytest.mark.parametrize(("count", "wanted"), [(99, False), (100, True)])
+def test_a_class_with_no_row_aside_made_the_model_twice_as_sure(count, wanted) -> None:
+    rows = data()._replace(y=(np.arange(ROWS) < count).astype(np.int64))
+    assert calibration.is_wanted(Settings(), rows) is wanted
 
 
 def test_a_prior_mean_that_took_the_time_left_a_single_step_for_training() -> None:

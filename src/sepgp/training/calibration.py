@@ -31,6 +31,8 @@ SHARE = 0.2
 FEWEST = 5_000
 """Rows of which this share can tell the factor to a few percent. From `PLENTY` on rows are held out
 by default, and the factor would be near 1."""
+RARE = 100
+"""Rows of a class, at least: without any aside, the surest model would look the best."""
 LEAST, LARGEST = 0.5, 2.0
 STEPS, SECONDS = 200, 20.0
 """There is a second training only where there are at least so many steps or seconds for both."""
@@ -47,10 +49,11 @@ def is_wanted(settings: Settings, data: Data, elapsed: float = 0.0) -> bool:
     """
     if settings.time_budget is not None:
         settings = replace(settings, time_budget=settings.time_budget - elapsed)
-    return (
+    return bool(
         isinstance(data, ArrayData)
         and FEWEST <= data.n_rows < PLENTY
         and len(data.classes) == 2
+        and np.bincount(data.y, minlength=2).min() >= RARE
         and settings.validation_fraction == AUTO
         and not isinstance(settings.kernel, Kernel)
         and is_long(settings, data.n_rows, STEPS, SECONDS)
