@@ -4,11 +4,11 @@ import math
 
 import pytest
 import torch
-from helpers import assert_close, hyperparameters, problem
+from helpers import assert_close, assert_close_to_scale, hyperparameters, problem
 from torch import Tensor, nn
 
 from sepgp.gp.hyperparameters import Hyperparameters, pull_back
-from sepgp.gp.kernels import RBF, FeatureMap, Linear, Matern32, Warped
+from sepgp.gp.kernels import RBF, FeatureMap, Linear, Matern12, Matern32, Matern52, Warped
 
 LEARN = pytest.mark.parametrize("learn_inducing", [True, False])
 
@@ -121,3 +121,48 @@ def test_matrices_that_are_held_pull_nothing_back() -> None:
     assert_close(pull_back(xi, (held,), (torch.ones(2),)), [0.0, 0.0])
     adjoint = torch.tensor([1.0, 3.0], dtype=torch.float64)
     assert_close(pull_back(xi, (held, moving), (adjoint, adjoint)), [2.0, 12.0])
+
+
+FLAT = [Matern32(), RBF() + Matern52(spread=0.5), (Matern12() + RBF()) + Matern32()]
+
+
+@pytest.mark.parametrize("kernel", FLAT, ids=lambda kernel: f"{len(list(kernel.parameters()))}")
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("factor", [None, 0.7])
+def test_a_sum_of_stationary_kernels_in_one_node_is_the_kernels_themselves(
+    kernel, dtype, factor
+) -> None:
+    p = problem(9, 5, d=3)
+    kernel.start(p.Z)
+    hyper, kernels = (Hyperparameters(kernel, p.Z, factor=factor) for _ in range(2))
+    assert hyper._flat is not None
+    kernels._flat = None
+    found = []
+    for one in (hyper, kernels):
+        xi = (one.start + 0.1 * torch.sin(torch.arange(len(one.start)))).requires_grad_()
+        matrices = (one.Kmm(xi), *one.Kmb(xi, p.X.to(dtype)))
+        assert [matrix.dtype for matrix in matrices] == [torch.float64, dtype, dtype]
+        adjoints = [torch.cos(torch.arange(k.numel()).to(k)).reshape(k.shape) for k in matrices]
+        found.append([*matrices, pull_back(xi, matrices, adjoints)])
+    size = 1e-12 if dtype == torch.float64 else 1e-5
+    for one, other in zip(*found, strict=True):
+        assert_close_to_scale(one.detach(), other.detach(), size)
+
+
+class Doubled(RBF):
+    def diag(self, X: Tensor) -> Tensor:
+        return 2 * super().diag(X)
+
+
+@pytest.mark.parametrize("kernel", [Warped(RBF()), RBF() + Linear(), RBF() * RBF(), Doubled()])
+def test_any_other_kernel_is_called_itself(kernel) -> None:
+    Z = points()
+    kernel.start(Z)
+    hyper = Hyperparameters(kernel, Z)
+    assert hyper._flat is None
+    assert_close(hyper.Kmb(hyper.start, Z)[1], kernel.diag(Z))
+
+
+def test_a_kernel_that_is_held_is_called_itself() -> None:
+    for learned in ((False, True), (True, False)):
+        assert Hyperparameters(kernel(), points(), *learned)._flat is None

@@ -27,6 +27,8 @@ SAMPLES = 200
 """Of f, for the probabilities of a softmax."""
 PREDICT_STEPS = 20
 """Training steps of the model whose predictions are timed."""
+PREDICT_SECONDS = 2.0
+"""For which predictions are repeated."""
 
 
 class Rows(NamedTuple):
@@ -117,15 +119,17 @@ def softmax_nll(mean: Floats, variance: Floats, y: NDArray[np.int8]) -> float:
     return float(-np.mean(logsumexp(log_p, 0) - math.log(SAMPLES)))
 
 
-def rows_per_second(predict: Callable[[Floats], Floats], X: Floats, chunk: int) -> float:
-    """How many rows a function predicts, after a chunk that is not counted."""
-    predict(X[:chunk])
-    begin = time.perf_counter()
+def rows_per_second(predict: Callable[[Floats], Floats], X: Floats) -> float:
+    """How many rows a function predicts: the median of calls, after one that is not counted."""
     predictions = predict(X)
-    seconds = time.perf_counter() - begin
     if len(predictions) != len(X) or not np.isfinite(predictions).all():
         raise FloatingPointError("the predictions are not finite")
-    return len(X) / seconds
+    seconds: list[float] = []
+    while sum(seconds) < PREDICT_SECONDS:
+        begin = time.perf_counter()
+        predict(X)
+        seconds.append(time.perf_counter() - begin)
+    return len(X) / float(np.median(seconds))
 
 
 def cosine(done: float) -> float:
@@ -240,7 +244,7 @@ class Tasks:
     def predict(self, folder: str, settings: Settings, chunk: int, rows: int) -> float:
         """Rows per second from an array of features to an array of probabilities."""
         contestant, X = self.trained(folder, settings)
-        return rows_per_second(contestant.predictor(chunk), X[:rows], chunk)
+        return rows_per_second(contestant.predictor(chunk), X[:rows])
 
     def trained(self, folder: str, settings: Settings) -> tuple[Any, Floats]:
         """A model for predictions, and rows. It is kept from one request to the next."""

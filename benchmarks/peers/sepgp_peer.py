@@ -118,7 +118,7 @@ class Tasks(contest.Tasks):
     def labels(self, folder: str, settings: Settings, chunk: int, rows: int) -> float:
         """Rows per second from an array of features to an array of labels."""
         contestant, X = self.trained(folder, settings)
-        return contest.rows_per_second(contestant.fitted().predict, X[:rows], chunk)
+        return contest.rows_per_second(contestant.fitted().predict, X[:rows])
 
     def fit(self, folder: str, settings: Settings, seconds: float, seed: int) -> dict[str, Any]:
         """Fit within a time budget: seconds on the clock, steps and test NLL."""

@@ -32,6 +32,8 @@ from sepgp.gp.natural import Natural
 
 BLOCKS = 4
 """Of the rows of a triangular or symmetric matrix, half of which need not be computed."""
+FEW = 2
+"""Rows per inducing point up to which one product is faster than those of blocks."""
 
 
 class Rows(NamedTuple):
@@ -152,12 +154,15 @@ def coordinate_sum(V: Tensor, nu: Tensor, mu: Tensor) -> Natural:
 def gram(V: Tensor, weight: Tensor) -> Tensor:
     """V diag(weight) Vᵀ for V of shape (m, b), weight of shape (b,) or (C, b). Cost 1.25m² per row.
 
-    It is symmetric, so a part of it is copied from another. With many classes a product of one
-    large matrix with Vᵀ takes the place of many small ones; V may have their axis too.
+    It is symmetric, so a part of it is copied from another, unless rows are few. With many classes
+    a product of one large matrix with Vᵀ takes the place of many small ones; V may have their axis
+    too.
     """
     if V.ndim == 3:
         return torch.stack([gram(*own) for own in zip(V, weight, strict=True)])
     m, weight = len(V), weight.unsqueeze(-2)
+    if V.shape[1] <= FEW * m:
+        return (V * weight) @ V.T
     result = V.new_empty(*weight.shape[:-2], m, m)
     for begin, end in blocks(m):
         result[..., begin:end, begin:] = (V[begin:end] * weight) @ V[begin:].T

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from sepgp.gp.kernels import LOG_BOUNDS, Kernel, Stationary, Warped
+from sepgp.gp.kernels.flat import flat
 
 INDUCING, FACTOR = "Z", "factor"
 BOUNDS = LOG_BOUNDS | {FACTOR: (0.0, math.inf)}
@@ -87,14 +88,19 @@ class Hyperparameters:
         self._shapes = {name: value.shape for name, value in learned.items()}
         self._sizes = [value.numel() for value in learned.values()]
         self._places = list(itertools.pairwise(itertools.accumulate(self._sizes, initial=0)))
+        places = {
+            name.removeprefix("kernel."): slice(*place)
+            for name, place in zip(learned, self._places, strict=True)
+        }
+        self._flat = flat(self._covariances.kernel, places, Z, INDUCING)
         bounds = [BOUNDS.get(name.split(".")[-1], (-math.inf, math.inf)) for name in learned]
-        flat = [value.reshape(-1).double() for value in learned.values()]
+        values_of = [value.reshape(-1).double() for value in learned.values()]
         empty = [torch.zeros(0, dtype=torch.float64)]
-        self.start = torch.cat(flat + empty)
+        self.start = torch.cat(values_of + empty)
         begin = len(self.start) - (Z.numel() if learn_inducing else 0)
         self.inducing = slice(begin, None)
         self.mean = slice(begin - (FACTOR in learned), begin)  # the last before the points
-        pairs = list(zip(flat, bounds, strict=True))
+        pairs = list(zip(values_of, bounds, strict=True))
         self.lower = torch.cat([torch.full_like(v, low) for v, (low, _) in pairs] + empty)
         self.upper = torch.cat([torch.full_like(v, high) for v, (_, high) in pairs] + empty)
 
@@ -108,6 +114,8 @@ class Hyperparameters:
     def Kmm(self, xi: Tensor) -> Tensor:
         """Prior covariance of the inducing points at ξ, shape (m, m), float64. Cost O(m²d)."""
         with torch.set_grad_enabled(xi.requires_grad):
+            if self._flat is not None:
+                return self._flat.Kmm(xi)
             return self._call(self._unpack(xi), None)  # type: ignore[return-value]
 
     def Kmb(self, xi: Tensor, X: Tensor) -> tuple[Tensor, Tensor]:
@@ -117,6 +125,8 @@ class Hyperparameters:
         per row.
         """
         with torch.set_grad_enabled(xi.requires_grad):
+            if self._flat is not None:
+                return self._flat.Kmb(xi, X)
             values = {name: value.to(X.dtype) for name, value in self._unpack(xi).items()}
             return self._call(values, X)  # type: ignore[return-value]
 

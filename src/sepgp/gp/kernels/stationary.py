@@ -25,7 +25,7 @@ FAR = 1e8
 Profile = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
-def _squared_distances(A: Tensor, B: Tensor, scale2: Tensor, same: bool = False) -> Tensor:
+def squared_distances(A: Tensor, B: Tensor, scale2: Tensor, same: bool = False) -> Tensor:
     """Σ_d c_d (a_d − b_d)² for points A, shape (a, d), B, shape (b, d), and c: shape (a, b)."""
     if same:
         return _among_themselves(A * scale2.sqrt())
@@ -86,16 +86,13 @@ def _product(W: Tensor, B: Tensor) -> Tensor:
 class _StationaryFunction(torch.autograd.Function):
     """σ² k(x²) with x² = Σ_d c_d (a_d − b_d)², c = stretch/ℓ², and its derivative written by hand.
 
-    With W = G ∘ σ²g, where G is the incoming adjoint of K and k' = −g/2:
-    dA = c ∘ (W B − W1 ∘ A), d log ℓ² = ½ c ∘ Σ_ab W_ab (a − b)², d log σ² = Σ G ∘ K.
-    One (a, b) × (b, d) product serves the first two, where autograd would keep the whole graph.
-    B may be large, and is neither scaled nor copied.
+    Autograd would keep the whole graph. B may be large, and is neither scaled nor copied.
     """
 
     @staticmethod
     def forward(ctx, profile, stretch, same, A, B, log_lengthscale2, log_variance):  # type: ignore[no-untyped-def]
         scale2 = stretch * torch.exp(-log_lengthscale2)
-        K, g = profile(_squared_distances(A, B, scale2, same), log_variance)
+        K, g = profile(squared_distances(A, B, scale2, same), log_variance)
         ctx.same = same
         ctx.save_for_backward(A, B, scale2, K, g)
         return K
@@ -103,21 +100,31 @@ class _StationaryFunction(torch.autograd.Function):
     @staticmethod
     def backward(ctx, G):  # type: ignore[no-untyped-def]
         A, B, scale2, K, g = ctx.saved_tensors
-        W = G * g
-        if ctx.same:  # both arguments are the same points: dA holds the whole, dB nothing
-            W = W + W.T
-        WB, row_sum, column_sum = _product(W, B), W.sum(1, keepdim=True), W.sum(0)
-        dA = dB = dlengthscale = dvariance = None
-        if ctx.needs_input_grad[3]:
-            dA = (WB - row_sum * A) * scale2
+        dA, dlengthscale, dvariance = adjoints(G, A, B, scale2, K, g, ctx.same)
+        dB = None
         if ctx.needs_input_grad[4] and not ctx.same:
-            dB = (W.T @ A - column_sum[:, None] * B) * scale2
-        if ctx.needs_input_grad[5]:
-            dlengthscale = (A * (row_sum * A - 2 * WB)).sum(0) + _sum_of_squares(column_sum, B)
-            dlengthscale *= (0.25 if ctx.same else 0.5) * scale2
-        if ctx.needs_input_grad[6]:
-            dvariance = torch.dot(G.reshape(-1), K.reshape(-1))
+            W = G * g
+            dB = (W.T @ A - W.sum(0)[:, None] * B) * scale2
         return None, None, None, dA, dB, dlengthscale, dvariance
+
+
+def adjoints(
+    G: Tensor, A: Tensor, B: Tensor, scale2: Tensor, K: Tensor, g: Tensor, same: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    """dA, d log ℓ² and d log σ² for an adjoint G of K, shape (a, b), and scale2 = c.
+
+    With W = G ∘ σ²g, where k' = −g/2: dA = c ∘ (W B − W1 ∘ A),
+    d log ℓ² = ½ c ∘ Σ_ab W_ab (a − b)², d log σ² = Σ G ∘ K. One (a, b) × (b, d) product serves the
+    first two. Where both arguments are the `same` points, dA holds the whole. Cost O(d) per pair.
+    """
+    W = G * g
+    if same:
+        W = W + W.T
+    WB, row_sum = _product(W, B), W.sum(1, keepdim=True)
+    dA = (WB - row_sum * A) * scale2
+    dlengthscale = (A * (row_sum * A - 2 * WB)).sum(0) + _sum_of_squares(W.sum(0), B)
+    dlengthscale *= (0.25 if same else 0.5) * scale2
+    return dA, dlengthscale, torch.dot(G.reshape(-1), K.reshape(-1))
 
 
 class Stationary(Scaled):
@@ -201,7 +208,7 @@ class Stationary(Scaled):
 
     def forward(self, A: Tensor, B: Tensor) -> Tensor:
         if not torch.is_grad_enabled():
-            return self.value(_squared_distances(A, B, self._scale2, A is B), self.log_variance)
+            return self.value(squared_distances(A, B, self._scale2, A is B), self.log_variance)
         K: Tensor = _StationaryFunction.apply(  # type: ignore[no-untyped-call]
             self.profile, self.stretch, A is B, A, B, self.log_lengthscale2, self.log_variance
         )
