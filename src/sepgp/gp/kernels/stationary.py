@@ -18,6 +18,7 @@ def _check_spread(spread: float) -> None:
 
 VALUES = 2**16
 """Of a block of points whose squares are taken at a time."""
+LOG2_E = math.log2(math.e)
 FAR = 1e8
 """Squared norms beyond which their differences lose digits that differences of points have."""
 
@@ -81,6 +82,17 @@ def _product(W: Tensor, B: Tensor) -> Tensor:
     A product is faster with its larger matrix on the right, so it may be taken transposed.
     """
     return W @ B if B.shape[1] > len(W) else (B.T @ W.T).T
+
+
+def exponential(log_variance: Tensor, x: Tensor, rate: float = 1.0) -> Tensor:
+    """σ² exp(−rate·x) for x of shape (a, b).
+
+    Torch takes powers of 2 two to three times as fast, but rounds the last few of a matrix in
+    another way. Covariances of the same points are square, and have to be symmetric.
+    """
+    if len(x) == x.shape[-1]:
+        return torch.mul(x, -rate).add_(log_variance).exp_()
+    return torch.mul(x, -LOG2_E * rate).add_(LOG2_E * log_variance).exp2_()
 
 
 class _StationaryFunction(torch.autograd.Function):
@@ -238,12 +250,12 @@ class RBF(Stationary):
 
     @staticmethod
     def profile(x2: Tensor, log_variance: Tensor) -> tuple[Tensor, Tensor]:
-        k = torch.sub(log_variance, x2, alpha=0.5).exp_()
+        k = exponential(log_variance, x2, 0.5)
         return k, k
 
     @classmethod
     def value(cls, x2: Tensor, log_variance: Tensor) -> Tensor:
-        return x2.mul_(-0.5).add_(log_variance).exp_()
+        return exponential(log_variance, x2, 0.5)
 
 
 class Matern12(Stationary):
@@ -252,13 +264,13 @@ class Matern12(Stationary):
     @staticmethod
     def profile(x2: Tensor, log_variance: Tensor) -> tuple[Tensor, Tensor]:
         x = x2.sqrt_()
-        k = torch.sub(log_variance, x).exp_()
+        k = exponential(log_variance, x)
         # At x = 0 the derivative does not exist; 0 keeps coinciding points where they are.
         return k, torch.where(x > 0, k / x, torch.zeros_like(x))
 
     @classmethod
     def value(cls, x2: Tensor, log_variance: Tensor) -> Tensor:
-        return x2.sqrt_().neg_().add_(log_variance).exp_()
+        return exponential(log_variance, x2.sqrt_())
 
 
 class Matern32(Stationary):
@@ -269,13 +281,13 @@ class Matern32(Stationary):
     @staticmethod
     def profile(x2: Tensor, log_variance: Tensor) -> tuple[Tensor, Tensor]:
         x = x2.sqrt_()
-        e = torch.sub(log_variance, x).exp_()
+        e = exponential(log_variance, x)
         return torch.addcmul(e, x, e), e
 
     @classmethod
     def value(cls, x2: Tensor, log_variance: Tensor) -> Tensor:
         x = x2.sqrt_()
-        e = torch.sub(log_variance, x).exp_()
+        e = exponential(log_variance, x)
         return e.addcmul_(x, e)
 
 
@@ -287,12 +299,12 @@ class Matern52(Stationary):
     @staticmethod
     def profile(x2: Tensor, log_variance: Tensor) -> tuple[Tensor, Tensor]:
         x = x2.sqrt()
-        e = torch.sub(log_variance, x).exp_()
+        e = exponential(log_variance, x)
         g = torch.addcmul(e, x, e).div_(3)
         return torch.addcmul(3 * g, x2, e, value=1 / 3), g
 
     @classmethod
     def value(cls, x2: Tensor, log_variance: Tensor) -> Tensor:
         x = x2.sqrt()
-        e = torch.sub(log_variance, x).exp_()
+        e = exponential(log_variance, x)
         return e.mul_(x.add_(1).add_(x2, alpha=1 / 3))
