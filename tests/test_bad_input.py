@@ -96,8 +96,8 @@ BAD_PARAMETERS = [
         ("n_inducing", value, "whole number of at least 1 or 'auto'")
         for value in (0, -1, 2.5, True, "ten", np.array([5, 6]))
     ),
-    ("method", "vb", "unknown; choose one of 'sep', 'ep', 'adf'"),
-    ("method", None, "unknown; choose one of 'sep', 'ep', 'adf'"),
+    ("method", "vb", "unknown; choose one of 'auto', 'sep', 'ep', 'adf'"),
+    ("method", None, "unknown; choose one of 'auto', 'sep', 'ep', 'adf'"),
     ("kernel", "matern", "unknown; choose one of .*'matern32'"),
     ("kernel", kernels.RBF, "unknown; choose one of"),
     ("kernel", kernels.RBF([1.0, 2.0]), "lengthscale has 2 values but .* 3 features; give"),

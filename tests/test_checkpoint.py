@@ -63,6 +63,7 @@ SETTINGS = {
     "float32": {"dtype": "float32", "batch_size": 50},
     "kernel held": {"learn_kernel": False},
     "inducing points held": {"learn_inducing": False, "inducing": "random"},
+    "every row a point": {"n_inducing": 120},
     "held-out rows": {"validation_fraction": 0.3, "batch_size": 30},
     "held-out rows with EP": {"validation_fraction": 0.3, "batch_size": 30, "method": "ep"},
 }
@@ -185,6 +186,22 @@ def test_a_random_state_could_not_be_resumed(tmp_path) -> None:
         quick(**setting, random_state=np.random.RandomState(4)).fit(X, Y)
     continued = quick(**setting, random_state=np.random.RandomState(3)).fit(X, Y)
     assert_array_equal(numbers(continued), numbers(whole))
+
+
+def test_a_run_is_told_by_the_method_that_auto_stood_for(tmp_path) -> None:
+    setting = {"checkpoint": tmp_path / "run.ckpt", "checkpoint_every": 0}
+    whole = quick(n_inducing=119).fit(X, Y)
+    with pytest.raises(Crash):
+        quick(n_inducing=119, method="sep", **setting, callbacks=[crash_at(7)]).fit(X, Y)
+    steps = []
+    continued = quick(n_inducing=119, **setting, callbacks=[steps.append]).fit(X, Y)
+    assert steps[0].iteration == 7
+    assert_array_equal(numbers(continued), numbers(whole))
+
+    setting["checkpoint"] = tmp_path / "other.ckpt"
+    quick(n_inducing=120, method="sep", **setting).fit(X, Y)
+    with pytest.raises(InvalidParameter, match="a run with method='sep', not 'ep'; use the same"):
+        quick(n_inducing=120, **setting).fit(X, Y)
 
 
 def test_a_warm_start_can_be_continued(tmp_path) -> None:

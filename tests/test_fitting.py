@@ -17,6 +17,7 @@ import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from quick import METHODS, assert_one_sentence, blobs, quick
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 
 from sepgp import GPClassifier, kernels
@@ -181,6 +182,103 @@ def test_points_that_are_rows_stay_in_a_warm_start_and_move_for_more_rows() -> N
 def test_points_that_are_rows_move_when_more_rows_come() -> None:
     model = quick(n_inducing=40).partial_fit(X[:40], Y[:40]).partial_fit(X[40:], Y[40:])
     assert moved(model) > 1e-3
+
+
+# --- the method that "auto" stands for --------------------------------------------------------
+
+
+NARROW = kernels.Matern32(spread=1.0) + kernels.Matern32(spread=1.0)
+
+
+def assert_same_model(one: GPClassifier, other: GPClassifier) -> None:
+    """That they were trained by one method, to the same numbers."""
+    assert one.model_.method == other.model_.method
+    parts = zip(one.kernel_.parameters(), other.kernel_.parameters(), strict=True)
+    assert all(torch.equal(*pair) for pair in parts)
+    assert_array_equal(one.history_["log_evidence"], other.history_["log_evidence"])
+    assert_array_equal(one.predict_latent(X), other.predict_latent(X))
+
+
+EXACT: dict[str, Any] = {
+    "as many rows as points": {},
+    "rows that are there twice": {"rows": np.r_[:60, :60]},
+    "a row of weight 0": {"n_inducing": 59, "weight": np.arange(60) > 0},
+    "points that a user held": {"learn_inducing": False},
+    "points that a user gave": {"inducing": X},
+    "held-out rows": {"validation_fraction": 0.2},
+}
+
+
+@pytest.mark.parametrize("setting", EXACT.values(), ids=EXACT)
+def test_where_every_row_is_a_point_the_default_is_ep_with_a_narrow_prior(setting) -> None:
+    setting = {"n_inducing": 60} | setting
+    rows, weight = setting.pop("rows", slice(None)), setting.pop("weight", None)
+    auto = quick(**setting).fit(X[rows], Y[rows], weight)
+    assert auto.model_.method == "ep"
+    assert auto.method == "auto"
+    ep = quick(method="ep", kernel=NARROW, **setting).fit(X[rows], Y[rows], weight)
+    assert_same_model(auto, ep)
+    assert moved(auto) < 1e-12
+
+
+def test_a_kernel_that_a_user_chose_keeps_its_prior() -> None:
+    wide = kernels.Matern32(spread=3.0)
+    for kernel in ("matern32+matern32", wide):
+        auto, ep = (quick(n_inducing=60, kernel=kernel, method=name) for name in ("auto", "ep"))
+        assert_same_model(auto.fit(X, Y), ep.fit(X, Y))
+    assert auto.kernel_.spread == wide.spread == 3.0
+
+
+THREE = np.arange(60) % 3
+AS_SEP: dict[str, Any] = {
+    "a row more than points": {"n_inducing": 59},
+    "a row more than a batch": {"batch_size": 59},
+    "three classes": {"labels": THREE},
+    "a kernel for each of three": {"labels": THREE, "shared_kernel": False},
+    "a kernel for each of two": {"shared_kernel": False},
+    "two tied sites": {"n_factors": 2},
+    "a tied site for each class": {"n_factors": "class"},
+    "a power": {"power": 0.5},
+    "a site step": {"site_step": "average"},
+    "a prior mean": {"mean": LogisticRegression()},
+    "inducing points elsewhere": {"inducing": X[:50]},
+}
+
+
+@pytest.mark.parametrize("setting", AS_SEP.values(), ids=AS_SEP)
+def test_elsewhere_the_default_is_sep_to_the_last_digit(setting) -> None:
+    setting = {"n_inducing": 60} | setting
+    labels = setting.pop("labels", Y)
+    auto, sep = (quick(**setting, method=name).fit(X, labels) for name in ("auto", "sep"))
+    assert auto.model_.method == "sep"
+    assert_same_model(auto, sep)
+
+
+def test_rows_that_come_in_blocks_are_learned_by_sep() -> None:
+    auto, sep = (quick(n_inducing=60, method=name) for name in ("auto", "sep"))
+    for half in (slice(30), slice(30, None)):
+        assert_same_model(auto.partial_fit(X[half], Y[half]), sep.partial_fit(X[half], Y[half]))
+    assert auto.model_.method == "sep"
+    after_ep = quick(n_inducing=60).fit(X, Y).partial_fit(*blobs(40, seed=1))
+    assert after_ep.model_.method == "sep"
+    assert log_loss(Y, after_ep.predict_proba(X)) < 0.2
+
+
+def test_a_warm_start_is_ep_while_every_row_is_a_point() -> None:
+    auto = quick(n_inducing=40, warm_start=True)
+    ep = quick(n_inducing=40, warm_start=True, method="ep", kernel=NARROW)
+    for _ in range(2):
+        assert_same_model(auto.fit(X[:40], Y[:40]), ep.fit(X[:40], Y[:40]))
+    assert auto.n_iter_ == 20
+    assert auto.model_.iteration == 40
+    assert auto.fit(X, Y).model_.method == "sep"
+    assert moved(auto) > 1e-3
+
+
+def test_a_warm_start_leaves_the_kernel_its_prior() -> None:
+    model = quick(n_inducing=60, warm_start=True, kernel=kernels.RBF(spread=3.0)).fit(X, Y)
+    assert model.set_params(kernel="auto").fit(X, Y).model_.method == "ep"
+    assert model.kernel_.spread == 3.0
 
 
 # --- where it starts --------------------------------------------------------------------------

@@ -5,6 +5,7 @@ import json
 import math
 import os
 import random
+import re
 import subprocess
 import sys
 
@@ -15,9 +16,11 @@ import torch
 from numpy.testing import assert_array_equal
 from quick import METHODS, assert_one_sentence, blobs, quick
 from safetensors.torch import load_file, save_file
+from typer.testing import CliRunner
 
 import sepgp
 from sepgp import GPClassifier, InvalidData, InvalidParameter, kernels
+from sepgp.cli.main import app
 from sepgp.errors import WriteFailed
 from sepgp.files import tensors as persistence
 from sepgp.files.model import VERSION
@@ -27,6 +30,7 @@ PROBE = np.random.default_rng(1).normal(1, 3, size=(50, 2))
 MODELS = {
     **{method: {"method": method} for method in METHODS},
     "minibatches of EP": {"method": "ep", "batch_size": 16},
+    "every row a point": {"n_inducing": 60},
     "sum of kernels": {"kernel": kernels.RBF() + kernels.Constant() * kernels.Linear()},
     "warped": {"kernel": kernels.Warped(kernels.Matern12() + kernels.RBF(), hidden=5)},
     "wide prior": {"kernel": kernels.Matern12(spread=float("inf"))},
@@ -52,15 +56,28 @@ def test_a_loaded_model_predicts_the_same_numbers(setting, tmp_path) -> None:
         assert_array_equal(loaded.history_[name], column)
         assert loaded.history_[name].dtype == column.dtype
     assert repr(loaded.kernel_) == repr(model.kernel_)
+    assert loaded.model_.method == model.model_.method
+    assert loaded.method == model.method
 
 
-@pytest.mark.parametrize("setting", [MODELS["sep"], MODELS["adf"], MODELS["sum of kernels"]])
+ON = [MODELS[name] for name in ("sep", "adf", "sum of kernels", "every row a point")]
+
+
+@pytest.mark.parametrize("setting", ON)
 def test_a_loaded_model_learns_on_as_the_saved_one(setting, tmp_path) -> None:
     model = quick(**setting).fit(X, Y)
     model.save(tmp_path / "model.sepgp")
     more = blobs(40, seed=5)
     loaded = sepgp.load(tmp_path / "model.sepgp").set_params(random_state=0).partial_fit(*more)
     assert_array_equal(loaded.predict_proba(PROBE), model.partial_fit(*more).predict_proba(PROBE))
+
+
+@pytest.mark.parametrize(("n_inducing", "expected"), [(60, "EP"), (59, "SEP")])
+def test_a_file_tells_the_method_that_auto_stood_for(n_inducing, expected, tmp_path) -> None:
+    path = tmp_path / "model.sepgp"
+    quick(n_inducing=n_inducing).fit(X, Y).save(path)
+    told = CliRunner().invoke(app, ["info", str(path)]).output
+    assert re.search(r"method +(\w+), float64", told)[1] == expected
 
 
 def test_a_loaded_model_can_be_saved_again(tmp_path) -> None:
@@ -252,6 +269,7 @@ LIES = {
     "text for a count": (lambda t, h: h.update({"moments.steps": "many"}), "moments.steps cannot"),
     "a count below zero": (lambda t, h: h.update({"moments.steps": -1}), "moments.steps cannot"),
     "an unknown type": (lambda t, h: h["parameters"].update(dtype="float16"), "dtype='float16'"),
+    "an unknown method": (lambda t, h: h.update(method="auto"), "method='auto' is unknown"),
     "a place to write to": (
         lambda t, h: h["parameters"].update(checkpoint="somewhere.ckpt"),
         "checkpoint, which belongs to a run",

@@ -400,7 +400,7 @@ def test_a_step_does_not_pay_for_what_classes_have_in_common(shared: bool, n_cla
         p = p._replace(y=2.0 * p.y.double() - 1, likelihood=Probit())
     hyper = rbf(p.Z, 1.5) if shared else own_kernels(p.Z)
     found = run("sep", hyper, p, 3, jitter=JITTER)
-    engine = Engine.of(Settings(), p.likelihood, hyper)
+    engine = Engine.of(Settings(method="sep"), p.likelihood, hyper)
     state = engine.init(4, 20, minibatch=False)._replace(sites=found.state)
     codes = p.y.long() if n_classes > 2 else (p.y > 0).long()
     batch = Batch(p.X, codes, p.weight, None)

@@ -505,7 +505,7 @@ def test_sign_rule_never_steps_further_than_the_gradient() -> None:
 
 def test_few_rows_are_taken_in_float64_whatever_their_type() -> None:
     p = problem(21, 10)
-    engine = Engine.of(Settings(), Probit(), rbf(p.Z))
+    engine = Engine.of(Settings(method="sep"), Probit(), rbf(p.Z))
     start = engine.init(10, 100, minibatch=True)
     rows = Batch(p.X.float(), (p.y > 0).long(), p.weight.float(), None)
     for n_rows, same in ((20, True), (21, False)):

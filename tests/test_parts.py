@@ -199,7 +199,11 @@ def test_a_part_that_was_not_seen_yet_has_q_for_a_cavity() -> None:
 def test_parts_that_a_batch_lacks_keep_their_site_and_only_fade() -> None:
     p, hyper = problem(30, 5), rbf(problem(30, 5).Z)
     engine = Engine.of(
-        Settings(site_step=0.1), p.likelihood, hyper, 3, lambda batch: batch.rows // 10
+        Settings(method="sep", site_step=0.1),
+        p.likelihood,
+        hyper,
+        3,
+        lambda batch: batch.rows // 10,
     )
     state = engine.init(5, 30, True)
     codes = (p.y > 0).long()

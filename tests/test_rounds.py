@@ -94,6 +94,18 @@ def test_rounds_learn_as_much_as_one_process(case) -> None:
     assert not model.history["rejected"].any()
 
 
+def test_rounds_with_every_row_a_point_are_those_of_sep() -> None:
+    few, labels = X[:40], Y[:40]
+    settings = options(few, inducing=few, max_iter=5)
+    auto, sep = (
+        fit_in_rounds(partitions(few, labels, 3), method=name, **settings)
+        for name in ("auto", "sep")
+    )
+    assert auto.method == "sep"
+    assert_array_equal(auto.probabilities(few), sep.probabilities(few))
+    assert_array_equal(auto.history["log_evidence"], sep.history["log_evidence"])
+
+
 def test_partitions_may_be_empty_or_lack_classes() -> None:
     order = np.argsort(Y, kind="stable")
     given = partitions(X[order], Y[order], 5)

@@ -39,7 +39,11 @@ class GPClassifier(Fitted):
 
     Parameters
     ----------
-    method : one of "sep", "ep", "adf"
+    method : one of "auto", "sep", "ep", "adf"
+        "auto" is "ep" in `fit`, a warm start included, where that is exact and affordable: where
+        all rows, of two classes, are in one batch, and every row is an inducing point. A default
+        kernel then has a `spread` of 1. Else it is "sep", as in `partial_fit` and with a `mean` or
+        another `n_factors`, `power`, `site_step` or `shared_kernel` than the default.
         "sep" (stochastic expectation propagation) needs O(m²) memory however many rows there
         are. "ep" keeps a factor per row: O(n) numbers when one batch holds all rows, O(nm) with
         minibatches. "adf" is the baseline that counts a row anew each time it is seen.
@@ -143,7 +147,7 @@ class GPClassifier(Fitted):
 
     def __init__(
         self,
-        method: str = "sep",
+        method: str = "auto",
         n_inducing: int | str = "auto",
         inducing: str | ArrayLike = "kmeans",
         kernel: str | Kernel = "auto",

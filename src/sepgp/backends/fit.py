@@ -46,7 +46,7 @@ from sepgp.training.monitor import CHUNK, Monitor
 from sepgp.training.record import Record
 from sepgp.training.schedule import Schedule
 from sepgp.training.settings import Settings
-from sepgp.training.start import Start, from_model, from_rows, holding
+from sepgp.training.start import Start, from_model, from_rows, settled
 
 
 class Given(NamedTuple):
@@ -74,6 +74,7 @@ def fit(
     """
     since = time.perf_counter()
     plan.check()
+    settings = settings.resolved()
     checkpoint, named, rng, seed = begin(settings, previous, run, local_steps=plan.local_steps)
     known = None if previous is None else previous.schema.encoding
     # How many rows there are is not known before the pass that holds some of them out.
@@ -88,7 +89,7 @@ def fit(
     else:
         data = TrainingData(surveyed, held_out, schema, given.target)  # type: ignore[arg-type]
         start = from_model(same_task(previous, data))._replace(target=given.target, moments={})
-    settings = holding(settings, start, surveyed)
+    settings, start = settled(settings, start, surveyed)
     n_parts = _n_parts(plan, checkpoint, backend)
     survey = surveyed.survey._replace(sample=surveyed.survey.sample.cut(0, 0))
     recipe = Recipe(look, survey, start.scaling, settings.row_dtype(survey.n_rows), digests)

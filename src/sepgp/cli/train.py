@@ -30,7 +30,7 @@ Columns = Annotated[
     str | None, typer.Option(metavar="A,B,…", help="Feature columns; all by default.")
 ]
 Drop = Annotated[str | None, typer.Option(metavar="A,B,…", help="Columns to leave out.")]
-Method = Annotated[str, typer.Option(metavar="NAME", help="sep, ep or adf.")]
+Method = Annotated[str, typer.Option(metavar="NAME", help="auto, sep, ep or adf.")]
 Inducing = Annotated[
     int | None, typer.Option(metavar="M", help="Inducing points; 200, or by the time, if absent.")
 ]
@@ -74,7 +74,7 @@ def train(
     positive: Positive = None,
     weight: Weight = None,
     drop_unlabelled: Unlabelled = False,
-    method: Method = "sep",
+    method: Method = "auto",
     inducing: Inducing = None,
     kernel: Kernel = "auto",
     mean: Mean = None,

@@ -59,7 +59,7 @@ class DaskGPClassifier(GPClassifier):
 
     def __init__(
         self,
-        method: str = "sep",
+        method: str = "auto",
         n_inducing: int | str = "auto",
         inducing: str | ArrayLike = "kmeans",
         kernel: str | Kernel = "auto",

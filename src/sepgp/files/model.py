@@ -26,6 +26,7 @@ from sepgp.files.kernels import kernel_of, parameters_of, structure_of, width
 from sepgp.gp.kernels import Kernel
 from sepgp.gp.natural import Natural
 from sepgp.gp.predictor import Predictor, posterior, triangular
+from sepgp.inference.method import METHODS
 from sepgp.likelihoods import for_classes
 from sepgp.means import Mean
 from sepgp.model import Model
@@ -80,6 +81,7 @@ def save(
         "version": VERSION,
         "sepgp": __version__,
         "parameters": stored,
+        "method": model.method,
         "kernel": structure_of(model.kernel),
         "classes": [_plain(label) for label in model.classes],
         "n_features": model.schema.n_columns,
@@ -239,10 +241,12 @@ def _model(
     stored, tail, evidence = (header[name] for name in ("encoding", "tail", "log_evidence"))
     levels = {k.removeprefix(LEVELS): v.numpy() for k, v in tensors.items() if k.startswith(LEVELS)}
     encoding = None if stored is None else encoding_from_json(stored, levels)
+    method = header.get("method", parameters["method"])
+    _require(method in METHODS, f"method={method!r} is unknown")
     dtype = header.get("dtype", parameters["dtype"])
     _require(dtype in ("float64", "float32"), f"dtype={dtype!r} is unknown")
     return Model(
-        method=parameters["method"],
+        method=method,
         schema=Schema(int(header["n_features"]), tuple(header["names"]) or None, encoding),
         target=header["target"],
         classes=np.array(header["classes"]),

@@ -37,7 +37,7 @@ from sepgp.training.progress import ProgressLine
 from sepgp.training.record import Callback, Record, as_columns
 from sepgp.training.schedule import Schedule
 from sepgp.training.settings import Settings, at_least
-from sepgp.training.start import Start, from_model, from_rows, holding
+from sepgp.training.start import Start, from_model, from_rows, settled
 from sepgp.training.step import Engine, TrainingState
 
 REJECTED = 0.05
@@ -141,7 +141,7 @@ def fit_data(
     else:
         mean = going_on(settings, mean, previous.mean)
         start = from_model(previous)._replace(target=target, moments={}, mean=mean)
-    settings = holding(settings, start, data)
+    settings, start = settled(settings, start, data)
     source = start.source(settings, data, seed)
     minibatch = source.batches_per_epoch > 1
     copies = 1 if checkpoint is None else 3  # the state, what is written, and its bytes
@@ -156,7 +156,8 @@ def fit_data(
     if checkpoint is not None:
         rows = data.digest() + ("" if held_out is None else held_out.digest())
         warm = None if previous is None else [state.xi, state.sites.Lambda]
-        checkpoint.identify(identity(data=rows, start=warm) | named, seed, start.Z)
+        named = identity(data=rows, start=warm) | named | identity(method=settings.method)
+        checkpoint.identify(named, seed, start.Z)
     monitor = None
     if held_out is not None:
         measured = start.source(settings, held_out, seed, CHUNK)

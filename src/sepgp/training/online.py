@@ -63,6 +63,7 @@ def learn(
 ) -> Model | None:
     """Learn from new rows, after all rows seen before; the blocks of a source one by one."""
     run.check()
+    settings = settings.resolved()
     known = None if model is None else model.classes
     if model is None and classes is not None:
         known = np.unique(np.asarray(classes))

@@ -1,7 +1,7 @@
 """How to train: the parameters of `GPClassifier` as one frozen value, checked in one place."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
 import numpy as np
@@ -26,7 +26,7 @@ EARLY = 10.0
 class Settings:
     """What decides the result of a training, but for rows and seed: see `GPClassifier`."""
 
-    method: str = "sep"
+    method: str = AUTO
     n_inducing: int | str = AUTO
     inducing: str | ArrayLike = "kmeans"
     kernel: str | Kernel = "auto"
@@ -59,6 +59,10 @@ class Settings:
         settings._check()
         return settings
 
+    def resolved(self, exact: bool = False) -> Self:
+        """With the method that "auto" stands for: EP where it is `exact`, and else SEP."""
+        return replace(self, method="ep" if exact else "sep") if self.method == AUTO else self
+
     @property
     def rows_per_step(self) -> int:
         """The size of a minibatch."""
@@ -86,24 +90,25 @@ class Settings:
         return torch.float64 if few else DTYPES[self.dtype]
 
     def _check(self) -> None:
-        one_of("method", self.method, tuple(METHODS))
+        one_of("method", self.method, (AUTO, *METHODS))
+        method = self.resolved().method
         one_of("optimizer", self.optimizer, tuple(OPTIMIZERS))
         one_of("dtype", self.dtype, (AUTO, *DTYPES))
         if not (isinstance(self.n_inducing, str) and self.n_inducing == AUTO):
             at_least("n_inducing", self.n_inducing, 1, whole=True, other=f" or {AUTO!r}")
         n_factors(self.n_factors)
         at_least("power", self.power, 0)
-        if self.power > 1 or (self.power < 1 and METHODS[self.method].recounts):
+        if self.power > 1 or (self.power < 1 and METHODS[method].recounts):
             raise InvalidParameter(
                 f"power={self.power!r} must be 1 or, for 'sep' and 'ep', a number of at least 0 "
                 "and at most 1."
             )
-        if self.n_factors != 1 and self.method != "sep":
+        if self.n_factors != 1 and method != "sep":
             raise InvalidParameter(
                 f"n_factors={self.n_factors!r} belongs to method='sep'; leave it at 1 for "
                 f"{self.method!r}."
             )
-        if not self.shared_kernel and METHODS[self.method].per_row:
+        if not self.shared_kernel and METHODS[method].per_row:
             raise InvalidParameter(
                 f"shared_kernel=False is for 'sep' and 'adf', and method is {self.method!r}, whose "
                 "sites per row would need a direction for each class; leave it at True."

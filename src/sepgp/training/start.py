@@ -18,7 +18,7 @@ from sepgp.data.schema import Schema
 from sepgp.data.survey import Arrays
 from sepgp.errors import InvalidParameter
 from sepgp.gp.inducing import among, start_points
-from sepgp.gp.kernels import AUTO, MANY_FEATURES, Kernel, PerClass, named
+from sepgp.gp.kernels import AUTO, MANY_FEATURES, Kernel, PerClass, Stationary, named
 from sepgp.gp.kernels.scaled import scale
 from sepgp.inference.method import State
 from sepgp.likelihoods import Likelihood, for_classes
@@ -50,6 +50,12 @@ little."""
 ROWS_PER_SECOND, VALUES_PER_SECOND = 2_000, 200_000
 """Fewer with a short time budget: so many rows or values for each of its seconds, by whichever is
 fewer, but ten rows for each point."""
+EXACT_SPREAD = 1.0
+"""Prior standard deviation of the log ℓ² of the default kernel where "auto" is EP, whose gradient
+follows few rows more closely than SEP's does: the usual 1.5 would let it overfit."""
+FOR_SEP = ("n_factors", "power", "site_step", "shared_kernel", "mean")
+"""Settings of SEP, and others that EP was not measured with: where one is not at its default,
+"auto" is SEP."""
 
 
 class Start(NamedTuple):
@@ -128,19 +134,45 @@ def from_rows(
     return Start(schema, target, data.classes, scaling, likelihood, kernel, placed, mean=mean)
 
 
-def holding(settings: Settings, start: Start, data: Data | Surveyed) -> Settings:
-    """The settings, with the inducing points held where every row is one of them.
+def settled(settings: Settings, start: Start, data: Data | Surveyed) -> tuple[Settings, Start]:
+    """The settings and the start of a training on these rows, by whether every row is a point.
 
-    FITC is then the process itself, and points that move away make it an approximation. Cost
-    O(md), and O(d) per row up to the first that is none.
+    FITC is then the process itself, so the inducing points are held: if they moved, it would be an
+    approximation. For two classes with all rows in every step, and the defaults of `FOR_SEP`,
+    "auto" is EP then, and a default kernel that was not trained before gets `EXACT_SPREAD`.
+    Elsewhere "auto" is SEP. Cost O(md), and O(d) per row up to the first that is no point.
     """
+    if not _rows_are_points(start, data):
+        return settings.resolved(), start
+    settings = replace(settings, learn_inducing=False)
+    exact = (
+        settings.method == AUTO
+        and len(data.classes) == 2
+        and data.n_rows <= settings.rows_per_step
+        and all(getattr(settings, name) == getattr(Settings, name) for name in FOR_SEP)
+    )
+    if exact and settings.kernel == AUTO and start.sites is None:
+        start = start._replace(kernel=_with_spread(start.kernel, EXACT_SPREAD))
+    return settings.resolved(exact), start
+
+
+def _rows_are_points(start: Start, data: Data | Surveyed) -> bool:
+    """Whether every row of positive weight is an inducing point."""
     rows, _, weight = data.sample()
-    if not settings.learn_inducing or not len(rows) == data.n_rows <= MAX_ROWS:
-        return settings
+    if not len(rows) == data.n_rows <= MAX_ROWS:
+        return False
     rows, Z = rows[weight > 0], start.Z.numpy(force=True)
     blocks = (rows[begin : begin + len(Z)] for begin in range(0, len(rows), len(Z)))
-    exact = all(among(start.scaling.apply(block), Z) for block in blocks)
-    return replace(settings, learn_inducing=not exact)
+    return all(among(start.scaling.apply(block), Z) for block in blocks)
+
+
+def _with_spread(kernel: Kernel, spread: float) -> Kernel:
+    """A copy of a kernel, with this spread of length-scales in all its parts."""
+    kernel = copy.deepcopy(kernel)
+    for part in kernel.modules():
+        if isinstance(part, Stationary):
+            part.spread = spread
+    return kernel
 
 
 def _scaling(settings: Settings, data: Data | Surveyed) -> Scaling:
