@@ -285,22 +285,31 @@ def test_a_warm_start_leaves_the_kernel_its_prior() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "time_budget", "n_classes", "expected"),
+    ("given", "time_budget", "n_classes", "n_rows", "expected"),
     [
-        ("auto", None, 2, 200),
-        ("auto", 10, 2, 100),
-        ("auto", 11, 2, 200),
-        ("auto", 120, 2, 400),
-        ("auto", 120, 10, 200),
-        ("auto", 50, 10, 100),
-        ("auto", 0.6, 2, 100),
-        ("auto", 0.5, 2, 50),
-        ("auto", 2.5, 10, 50),
-        (7, 10, 2, 7),
+        ("auto", None, 2, 20_000, 200),
+        ("auto", 10, 2, 20_000, 100),
+        ("auto", 11, 2, 20_000, 200),
+        ("auto", 30, 2, 30_000, 300),
+        ("auto", 30, 2, 30_001, 200),
+        ("auto", 29, 2, 20_000, 200),
+        ("auto", 60, 2, 10_000, 300),
+        ("auto", 60, 2, 9_999, 200),
+        ("auto", 90, 3, 20_000, 200),
+        ("auto", 120, 2, 20_000, 400),
+        ("auto", 120, 10, 20_000, 200),
+        ("auto", 50, 10, 20_000, 100),
+        ("auto", 0.6, 2, 20_000, 100),
+        ("auto", 0.5, 2, 20_000, 50),
+        ("auto", 2.5, 10, 20_000, 50),
+        (7, 60, 2, 20_000, 7),
     ],
 )
-def test_inducing_points_by_default_suit_the_time(given, time_budget, n_classes, expected) -> None:
-    assert n_points(Settings(n_inducing=given, time_budget=time_budget), n_classes) == expected
+def test_inducing_points_by_default_suit_time_and_rows(
+    given, time_budget, n_classes, n_rows, expected
+) -> None:
+    settings = Settings(n_inducing=given, time_budget=time_budget)
+    assert n_points(settings, n_classes, n_rows) == expected
 
 
 @pytest.mark.parametrize(

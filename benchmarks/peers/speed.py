@@ -15,7 +15,7 @@ DTYPES = ("float64", "float32")
 BATCHES = (200, 2000)
 CHUNKS = (1_000, 4_000, 16_000, 64_000)
 """Rows predicted at a time; sepgp chooses its own."""
-STEP_SECONDS = 0.8
+STEP_SECONDS = 2.0
 SCAN_ROWS, ROWS = 64_000, 200_000
 """Rows predicted to choose type and chunk, and to measure."""
 ADAM, NATURAL = {"rate": 0.01, "gamma": 0.0}, {"rate": 0.01, "gamma": 0.1}

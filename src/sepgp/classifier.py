@@ -50,7 +50,8 @@ class GPClassifier(Fitted):
     n_inducing : int or "auto"
         The number m of inducing points; fewer are used if there are fewer distinct rows. "auto" is
         200; with a time budget of at most 10 seconds for two classes it is 100, of half a second
-        50, and from two minutes on 400.
+        50, and from two minutes on 400; and 300 from 30 seconds on for 10,000 rows and more, but
+        1,000 for each second at most.
     inducing : "kmeans", "random" or array of shape (m, d)
         Where the inducing points start. An array is in the units of X and sets m.
     kernel : Kernel, "auto", "rbf", "matern12", "matern32", "matern52" or a sum of these names

@@ -35,12 +35,17 @@ from sepgp.training.choice import (
 from sepgp.training.prior import first_factor, learned
 from sepgp.training.settings import Settings
 
-POINTS, FEWEST_POINTS, FEW_POINTS, MANY_POINTS = 200, 50, 100, 400
-"""Inducing points by default: in most trainings, in very short and in short ones, whose time is
-better spent on more steps, and in long ones, which have steps enough."""
+POINTS, FEWEST_POINTS, FEW_POINTS, MORE_POINTS, MANY_POINTS = 200, 50, 100, 300, 400
+"""Inducing points by default: in most trainings; in very short and in short ones, whose time is
+better spent on more steps; in those that see every row often, and in long ones, which have steps
+enough."""
 SHORTEST, SHORT, LONG = 0.5, 10.0, 120.0
 """Seconds of training of two classes up to which it is very short, or short, and from which on it
 is long."""
+OFTEN, OFTEN_ROWS, OFTEN_SECONDS = 1_000, 10_000, 30.0
+"""Rows for each second of training of two classes, at most, so that each is seen often; rows, at
+least, so that some are held out to end a training that has learned enough; and seconds, at least.
+"""
 STEP_ROWS, LEAST_ROWS = 2_000, 250
 """Rows of a minibatch by default, at most for each second of training of two classes, so that tens
 of steps are made; and at least."""
@@ -122,7 +127,7 @@ def from_rows(
     if points is not None and points.shape[1] == scaling.width:
         Z: Floats = points.numpy()
     elif isinstance(settings.inducing, str):
-        m = n_points(settings, len(data.classes))
+        m = n_points(settings, len(data.classes), data.n_rows)
         Z = _start_points(settings, arrays, scaling, m, rng)
     else:
         Z = scaling.apply(inducing_points(settings.inducing, len(scaling.mean)))
@@ -235,8 +240,8 @@ def _start_points(
     return start_points(str(settings.inducing), scaled, codes[some], weight[some], m, rng)
 
 
-def n_points(settings: Settings, n_classes: int) -> int:
-    """The number m of inducing points: as told, or what the time is enough for."""
+def n_points(settings: Settings, n_classes: int, n_rows: int) -> int:
+    """The number m of inducing points: as told, or what time and rows are enough for."""
     if settings.n_inducing != AUTO:
         return int(settings.n_inducing)
     if settings.time_budget is None:
@@ -244,7 +249,10 @@ def n_points(settings: Settings, n_classes: int) -> int:
     seconds = _per_two_classes(settings.time_budget, n_classes)
     if seconds <= SHORT:
         return FEWEST_POINTS if seconds <= SHORTEST else FEW_POINTS
-    return MANY_POINTS if seconds >= LONG else POINTS
+    if seconds >= LONG:
+        return MANY_POINTS
+    often = seconds >= OFTEN_SECONDS and OFTEN_ROWS <= n_rows <= OFTEN * seconds
+    return MORE_POINTS if often and n_classes == 2 else POINTS
 
 
 def rows_per_step(settings: Settings, n_rows: int, n_classes: int) -> int:
