@@ -21,6 +21,7 @@ from sepgp.data.prefetch import prefetch
 from sepgp.data.prepared import ArrayData, StreamData, prepare
 from sepgp.data.rows import ArrayRows, Rows, TableRows, base, lines, open_rows
 from sepgp.data.rows import csv as csv_rows
+from sepgp.data.rows import parquet as parquet_rows
 from sepgp.data.rows.cached import CachedRows
 from sepgp.data.scaling import identity
 from sepgp.data.stream_source import StreamSource, strata
@@ -536,7 +537,8 @@ def test_a_file_that_is_truncated_during_training(tmp_path) -> None:
     content = path.read_bytes()
     fitted = model(max_iter=100, callbacks=[lambda r: path.write_bytes(content[:1500]) and None])
     with pytest.raises(
-        InvalidData, match=r"rows.parquet (cannot be read \(.*replace|has not the 300)"
+        InvalidData,
+        match=r"rows.parquet (cannot be read \(.*replace|has not the 300|has other rows)",
     ) as caught:
         fitted.fit("rows.parquet", target="late")
     assert_one_sentence(str(caught.value))
@@ -576,6 +578,21 @@ def test_a_file_that_was_replaced_during_training_went_unnoticed(table) -> None:
         fitted.fit("rows.parquet", target="late")
     assert_one_sentence(str(caught.value))
     assert not hasattr(fitted, "model_")
+
+
+def test_a_file_that_was_replaced_while_it_was_read_was_said_to_be_damaged(monkeypatch) -> None:
+    rows = open_rows(parquet(), target="late")
+    footer = parquet_rows._footer
+
+    def replaced(path, *version):
+        found = footer(path, *version)
+        parquet(TABLE[:PIECE])
+        return found
+
+    monkeypatch.setattr(parquet_rows, "_footer", replaced)
+    with pytest.raises(InvalidData, match=r"rows.parquet has other rows than at its .*") as caught:
+        list(rows.read(rows.n_pieces - 1))
+    assert_one_sentence(str(caught.value))
 
 
 def test_a_second_label_may_come_late_in_a_stream() -> None:

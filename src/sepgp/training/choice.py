@@ -271,7 +271,7 @@ def score(
     if factor:
         scale(kernel, QUIET)
     hyper = Hyperparameters(kernel, Z, factor=factor)
-    engine = Engine.of(Settings(method="sep"), likelihood, hyper)
+    engine = Engine.of(Settings(), likelihood, hyper)
     source = trained.source(scaling, BATCH)
     state = engine.init(len(Z), source.n_rows, minibatch=True)
     share = inducing_rate(Adam.rate, steps) / Adam.rate

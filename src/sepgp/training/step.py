@@ -73,8 +73,8 @@ class Engine:
         n_factors: int = 1,
         part_of: Callable[[Batch], Tensor] | None = None,
     ) -> "Engine":
-        """The engine that the settings ask for, with so many tied sites."""
-        method = chosen(settings.method, n_factors, settings.power)
+        """The engine that the settings ask for, with so many tied sites; "auto" is SEP."""
+        method = chosen(settings.resolved().method, n_factors, settings.power)
         optimizer = OPTIMIZERS[settings.optimizer]
         return cls(method, likelihood, hyper, optimizer, settings.site_step, part_of)
 

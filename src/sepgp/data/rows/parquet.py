@@ -4,6 +4,7 @@ import functools
 import os
 import re
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -75,7 +76,11 @@ class ParquetRows(Rows):
         path, number, keys = group
         stored = [c for c in self._columns.all if c not in keys]
         how = {"buffer_size": READ_BUFFER, "pre_buffer": False}
-        with reading(path), pq.ParquetFile(path, metadata=_footer(path), **how) as file:
+        with (
+            reading(path),
+            _unchanged(path) as version,
+            pq.ParquetFile(path, metadata=_footer(path, *version), **how) as file,
+        ):
             if number >= file.num_row_groups or not {*stored} <= {*file.schema_arrow.names}:
                 raise other_rows(path)
             for batch in file.iter_batches(size, [number], stored, use_threads=False):
@@ -85,12 +90,24 @@ class ParquetRows(Rows):
                 yield self._columns.block(without_views(table), path)
 
 
-def _footer(path: str) -> pq.FileMetaData:
-    """What a file says of its row groups, once for all who read it: it grows with their number."""
+@contextmanager
+def _unchanged(path: str) -> Iterator[tuple[int, int]]:
+    """When a file was changed, and its size. If it is another one when an error comes, say so."""
+    version = _version(path)
+    try:
+        yield version
+    except (OSError, pa.ArrowException) as error:
+        if _version(path) != version:
+            raise other_rows(path) from error
+        raise
+
+
+def _version(path: str) -> tuple[int, int]:
     found = os.stat(path)
-    return _read_footer(path, found.st_mtime_ns, found.st_size)
+    return found.st_mtime_ns, found.st_size
 
 
 @functools.lru_cache(maxsize=8)
-def _read_footer(path: str, changed: int, size: int) -> pq.FileMetaData:
+def _footer(path: str, changed: int, size: int) -> pq.FileMetaData:
+    """What a file says of its row groups, once for all who read it: it grows with their number."""
     return pq.read_metadata(path)
