@@ -62,10 +62,10 @@ def save(
     The file is replaced at once or not at all. It holds what predictions and `partial_fit` need,
     the history of the training, and no rows: of the data it has means and deviations, frequent
     texts, hashes of others with the shares of the classes in their rows, and the inducing points.
-    These are rows only if they were taken from rows (`inducing="random"` or an array of them) and
-    not learned. Size: about three m × m matrices for each latent function. The
-    classifiers of a prior mean are kept by skops if it trusts them; of the rows they hold what they
-    were fitted to keep, such as thresholds of trees.
+    These are rows where there are no more distinct rows than points, or where they were taken from
+    rows (`inducing="random"` or an array of them) and not learned. Size: about three m × m matrices
+    for each latent function. The classifiers of a prior mean are kept by skops if it trusts them;
+    of the rows they hold what they were fitted to keep, such as thresholds of trees.
     """
     stored, given = _stored_parameters(parameters)
     moments, counts = tensor_files.flat("moments", model.moments)
