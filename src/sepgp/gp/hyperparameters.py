@@ -94,13 +94,13 @@ class Hyperparameters:
         }
         self._flat = flat(self._covariances.kernel, places, Z, INDUCING)
         bounds = [BOUNDS.get(name.split(".")[-1], (-math.inf, math.inf)) for name in learned]
-        values_of = [value.reshape(-1).double() for value in learned.values()]
+        starts = [value.reshape(-1).double() for value in learned.values()]
         empty = [torch.zeros(0, dtype=torch.float64)]
-        self.start = torch.cat(values_of + empty)
+        self.start = torch.cat(starts + empty)
         begin = len(self.start) - (Z.numel() if learn_inducing else 0)
         self.inducing = slice(begin, None)
         self.mean = slice(begin - (FACTOR in learned), begin)  # the last before the points
-        pairs = list(zip(values_of, bounds, strict=True))
+        pairs = list(zip(starts, bounds, strict=True))
         self.lower = torch.cat([torch.full_like(v, low) for v, (low, _) in pairs] + empty)
         self.upper = torch.cat([torch.full_like(v, high) for v, (_, high) in pairs] + empty)
 
