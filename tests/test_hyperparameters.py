@@ -149,6 +149,22 @@ def test_a_sum_of_stationary_kernels_in_one_node_is_the_kernels_themselves(
         assert_close_to_scale(one.detach(), other.detach(), size)
 
 
+@pytest.mark.parametrize(
+    "which", [[0], [1], [2], [1, 2], [2, 1], [0, 2], [0, 1, 2], [0, 3], [1, 2, 3]]
+)
+def test_what_is_pulled_back_by_hand_is_what_autograd_pulls_back(which: list[int]) -> None:
+    p = problem(9, 5, d=3)
+    (kernel := Matern32() + RBF()).start(p.Z)
+    hyper = Hyperparameters(kernel, p.Z, factor=0.7)
+    xi, found = hyper.start.clone().requires_grad_(), []
+    for pull in (pull_back, lambda xi, *pairs: torch.autograd.grad(pairs[0], xi, pairs[1])[0]):
+        matrices = (hyper.Kmm(xi), *hyper.Kmb(xi, p.X), hyper.offset(xi, p.X[:, 0]))
+        chosen = [matrices[i] for i in which]
+        adjoints = [torch.cos(torch.arange(k.numel()).double()).reshape(k.shape) for k in chosen]
+        found.append(pull(xi, chosen, adjoints))
+    assert_close(*found)
+
+
 class Doubled(RBF):
     def diag(self, X: Tensor) -> Tensor:
         return 2 * super().diag(X)

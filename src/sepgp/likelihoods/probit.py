@@ -43,7 +43,8 @@ class Probit:
         """
         dtype = mean.dtype
         y, mean, var, s = (x.double() for x in (targets, mean, var, s))
-        w = 1 + s + var
+        own = 1 + s
+        w = own + var
         root = w.sqrt()
         z = y * mean / root
         log_Z = torch.special.log_ndtr(z)
@@ -54,11 +55,12 @@ class Probit:
         far = z < FAR
         if bool(far.any()):
             r[far], gap[far], rest[far], lack[far] = _far_tail(-z[far])
-        shrink = 1 + s + var * rest  # w (1 − λ var)
-        alpha = y * r / root
+        shrink = own + var * rest  # w (1 − λ var)
+        y_r = y * r
+        alpha = y_r / root
         gamma = -0.5 * r * z / w
         nu = r * gap / shrink
-        mu = y * r * root * lack / shrink
+        mu = y_r * root * lack / shrink
         return Tilted(*(x.to(dtype) for x in (log_Z, alpha, gamma, nu, mu)))
 
     def decision(self, mean: Floats, variance: Floats) -> Floats:

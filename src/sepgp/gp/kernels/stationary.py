@@ -59,21 +59,20 @@ def _from_norms(A_: Tensor, A2: Tensor, B: Tensor, B2: Tensor) -> Tensor:
 def _squared_norms(B: Tensor, scale2: Tensor) -> Tensor:
     """Σ_d c_d b_d² for the points B, shape (b, d): shape (b,)."""
     c = scale2.expand(B.shape[1])
-    return torch.cat([B[block].square() @ c for block in _blocks(B)])
+    parts = [part.square() @ c for part in _blocks(B, B.shape[1])]
+    return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
 def _sum_of_squares(weight: Tensor, B: Tensor) -> Tensor:
     """Σ_b w_b b_d² for points B, shape (b, d), of weights w, shape (b,): shape (d,)."""
-    total = B.new_zeros(B.shape[1])
-    for block in _blocks(B):
-        total += weight[block] @ B[block].square()
-    return total
+    parts = zip(_blocks(weight, B.shape[1]), _blocks(B, B.shape[1]), strict=True)
+    return sum(own @ part.square() for own, part in parts)  # type: ignore[return-value]
 
 
-def _blocks(B: Tensor) -> list[slice]:
-    """Of the points B, shape (b, d): so many that their squares stay in the cache."""
-    size = max(1, VALUES // max(1, B.shape[1]))
-    return [slice(i, i + size) for i in range(0, max(1, len(B)), size)]
+def _blocks(B: Tensor, width: int) -> Sequence[Tensor]:
+    """The points B, shape (b, …), so many at a time that squares of `width` stay in the cache."""
+    size = max(1, VALUES // max(1, width))
+    return torch.split(B, size) if len(B) > size else (B,)
 
 
 def _product(W: Tensor, B: Tensor) -> Tensor:
@@ -91,8 +90,8 @@ def exponential(log_variance: Tensor, x: Tensor, rate: float = 1.0) -> Tensor:
     another way. Covariances of the same points are square, and have to be symmetric.
     """
     if len(x) == x.shape[-1]:
-        return torch.mul(x, -rate).add_(log_variance).exp_()
-    return torch.mul(x, -LOG2_E * rate).add_(LOG2_E * log_variance).exp2_()
+        return torch.add(log_variance, x, alpha=-rate).exp_()
+    return torch.add(LOG2_E * log_variance, x, alpha=-LOG2_E * rate).exp2_()
 
 
 class _StationaryFunction(torch.autograd.Function):
@@ -127,16 +126,21 @@ def adjoints(
 
     With W = G ∘ σ²g, where k' = −g/2: dA = c ∘ (W B − W1 ∘ A),
     d log ℓ² = ½ c ∘ Σ_ab W_ab (a − b)², d log σ² = Σ G ∘ K. One (a, b) × (b, d) product serves the
-    first two. Where both arguments are the `same` points, dA holds the whole. Cost O(d) per pair.
+    first two. Where both arguments are the `same` points, dA holds the whole, and d log ℓ² is
+    −½ Σ_a a ∘ dA. Cost O(d) per pair.
     """
     W = G * g
     if same:
         W = W + W.T
-    WB, row_sum = _product(W, B), W.sum(1, keepdim=True)
-    dA = (WB - row_sum * A) * scale2
-    dlengthscale = (A * (row_sum * A - 2 * WB)).sum(0) + _sum_of_squares(W.sum(0), B)
-    dlengthscale *= (0.25 if same else 0.5) * scale2
-    return dA, dlengthscale, torch.dot(G.reshape(-1), K.reshape(-1))
+    row_sum = W.sum(1, keepdim=True)
+    pull = _product(W, B).addcmul_(row_sum, A, value=-1)  # W B − W1 ∘ A
+    dvariance = torch.dot(G.reshape(-1), K.reshape(-1))
+    if same:
+        dA = pull.mul_(scale2)
+        return dA, -0.5 * (A * dA).sum(0), dvariance
+    squares = 0.5 * _sum_of_squares(W.sum(0), B)
+    dlengthscale = scale2 * (squares - (A * pull.addcmul(row_sum, A, value=0.5)).sum(0))
+    return pull.mul_(scale2), dlengthscale, dvariance
 
 
 class Stationary(Scaled):
