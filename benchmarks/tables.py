@@ -4,21 +4,21 @@ Every set has one test set, chosen by a fixed seed or given with the set, which 
 seven UCI sets and banknote have 20, of which slow models see five. Each model gets the raw features
 and the same seconds; on sets of up to 2,000 rows, where sepgp takes a few seconds as it comes, the
 others get five. Trees have their defaults, early stopping included, or 300 rounds, or are tuned:
-random settings, the best by validation rows, until the seconds are over. With --folds 10, a
-middle-sized set is cut into ten folds, each of which is the test set once: few test rows say little
-of calibration.
+random settings, the best by validation rows, until the seconds are over. Several --seconds are
+taken one after the other, the small sets with the first alone. With --folds 10, a middle-sized set
+is cut into ten folds, each of which is the test set once: few test rows say little of calibration.
 
 Printed for each: test negative log-likelihood (NLL), error, expected calibration error (ECE), the
 ECE that right probabilities would have by chance, seconds of fit and of prediction; and the
 difference of NLL to the trees with its 95 % interval by paired bootstrap over the test rows of all
 splits. Then, for each set, whether sepgp is below the trees, level with them (the interval holds 0)
-or above; and at the end on how many sets. With --out, lines are added to a file, and the end is
-about all lines that it has for these seconds.
+or above; and at the end on how many sets, for each of the --seconds. With --out, lines are added to
+a file, and the end is about all lines that it has.
 
 LightGBM, XGBoost, GPyTorch and GPBoost take part if they are installed:
 `pip install --no-deps -r benchmarks/requirements-tables.txt`.
 
-    python benchmarks/tables.py [--sets …] [--models …] [--seconds 60] [--splits 20] [--folds 10]
+    python benchmarks/tables.py [--sets …] [--models …] [--seconds 60 10] [--splits 20] [--folds 10]
         [--out FILE]
 """
 
@@ -26,6 +26,7 @@ import argparse
 import time
 import warnings
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -215,7 +216,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sets", nargs="+", default=SETS, choices=SETS)
     parser.add_argument("--models", nargs="+", default=list(MODELS), choices=MODELS)
-    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--seconds", type=float, nargs="+", default=[60.0])
     parser.add_argument("--splits", type=int, default=20)
     parser.add_argument("--folds", type=int, default=1)
     parser.add_argument("--out", type=Path)
@@ -224,9 +225,12 @@ def main() -> None:
     names = "NLL    error  ECE    chance   fit s predict s  − trees"
     print(f"{'set':16s} {'model':18s}      {names}")
     lines = pd.DataFrame(columns=Line._fields)
-    for name in arguments.sets:
+    for name, seconds in product(arguments.sets, arguments.seconds):
+        if name in SMALL and seconds != arguments.seconds[0]:
+            continue
+        print(f"{name}, {seconds:g} s", flush=True)
         drawn = arguments.splits, arguments.folds
-        found = list(compare(name, arguments.models, arguments.seconds, *drawn))
+        found = list(compare(name, arguments.models, seconds, *drawn))
         for one in found:
             print(one, flush=True)
         for one in found:
@@ -237,11 +241,12 @@ def main() -> None:
             fresh = not arguments.out.exists()
             pd.DataFrame(found).to_csv(arguments.out, mode="a", header=fresh, index=False)
     if arguments.out is not None:
-        lines = pd.read_csv(arguments.out).drop_duplicates(["set", "model", "budget"], keep="last")
-        lines = lines[lines.budget == arguments.seconds]
-    for model in OURS:
-        if (lines.model == model).any() and (lines.model == REFERENCE).any():
-            print(summary(lines, model))
+        lines = pd.read_csv(arguments.out)
+    for seconds, model in product(arguments.seconds, OURS):
+        of_these = lines[(lines.budget == seconds) | lines["set"].isin(SMALL)]
+        of_these = of_these.drop_duplicates(["set", "model"], keep="last")
+        if (of_these.model == model).any() and (of_these.model == REFERENCE).any():
+            print(f"{seconds:g} s: {summary(of_these, model)}")
 
 
 if __name__ == "__main__":
