@@ -170,5 +170,11 @@ MODELS: dict[str, Fit] = {
     "gpboost, FITC": partial(gpboost, approximation="fitc"),
     "gpboost, Vecchia": partial(gpboost, approximation="vecchia"),
 }
-SLOW = ("tuned trees", "tuned lightgbm", "gpytorch", "gpboost, FITC", "gpboost, Vecchia")
-"""On sets with many splits these see the first few."""
+MOST_SPLITS = {
+    "tuned trees": 5,
+    "tuned lightgbm": 5,
+    "gpytorch": 5,
+    "gpboost, FITC": 2,
+    "gpboost, Vecchia": 2,
+}
+"""On sets with many splits slow models see the first few."""
