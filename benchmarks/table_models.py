@@ -170,6 +170,8 @@ MODELS: dict[str, Fit] = {
     "gpboost, FITC": partial(gpboost, approximation="fitc"),
     "gpboost, Vecchia": partial(gpboost, approximation="vecchia"),
 }
+UNTIMED = {REFERENCE, "trees, 300 rounds", "lightgbm", "xgboost", "logistic"}
+"""Models that take as long as they need, whatever they may."""
 MOST_SPLITS = {
     "tuned trees": 5,
     "tuned lightgbm": 5,
