@@ -627,6 +627,38 @@ def test_mnist_in_ten_seconds_had_next_to_no_trees_and_nobody_was_told(spy, affo
         model.fit(X, Y)
 
 
+@pytest.mark.parametrize("plenty", [10_000, 100], ids=["five folds", "halves"])
+@pytest.mark.parametrize("y", [Y, np.digitize(X[:, 0], [-0.7, 0.7])], ids=["2", "3"])
+def test_scores_of_rows_that_training_never_sees_took_most_of_a_short_time(
+    spy, plenty, y, monkeypatch
+) -> None:
+    """Airline delays with a budget of 10 s took 11.8: six went into scores of two million rows."""
+    monkeypatch.setattr(means, "PLENTY", plenty)
+    monkeypatch.setattr(split, "PLENTY", 600)
+    monkeypatch.setattr(prior, "ROWS_PER_SECOND", 300)
+    how = {"n_inducing": 10, "batch_size": 64, "time_budget": 1.0, "random_state": 0}
+    weight = 1.0 + y
+    model = GPClassifier(mean=spy, **how).fit(X, y, weight).model_
+    trained = model.n_seen  # they stand for all rows but those that are held out
+    assert trained == pytest.approx(0.9 * weight.sum(), rel=0.01)
+    held_out = 60 if plenty > 600 else 0  # in folds, the classifier learns from these too
+    assert len(set(map(bytes, np.concatenate(Spy.seen)))) == pytest.approx(300 + held_out, abs=3)
+    assert not any(Spy.asked)
+
+
+def test_classes_of_rows_that_training_sees_have_the_weights_of_all() -> None:
+    y, weight = (X[:, 0] > 1).astype(int), 1.0 + (np.arange(600) % 3)
+    y[:2] = 2  # a class of two rows
+    data = ArrayData(X, y, weight, np.arange(3))
+    settings = Settings(mean=LogisticRegression(), time_budget=200 / prior.ROWS_PER_SECOND)
+    some = prior.seen_in_time(settings, data, 0)
+    assert some.n_rows == pytest.approx(200, abs=3)
+    assert_close(np.bincount(some.y, some.weight), np.bincount(y, weight))
+    everything = replace(settings, time_budget=600 / prior.ROWS_PER_SECOND)
+    assert prior.seen_in_time(everything, data, 0) is data
+    assert prior.seen_in_time(replace(settings, time_budget=None), data, 0) is data
+
+
 def test_trees_of_few_columns_took_all_of_a_short_time(monkeypatch) -> None:
     """20,000 rows of three columns with a budget of 2 s left time for one step."""
     monkeypatch.setattr(means, "allowed", lambda: 2)

@@ -1,5 +1,6 @@
 """The prior mean of a training: a classifier that is fitted first, and its scores of the rows."""
 
+import logging
 import warnings
 from dataclasses import replace
 
@@ -8,13 +9,17 @@ from scipy.optimize import minimize_scalar
 
 from sepgp.data.inputs import TrainingData
 from sepgp.data.prepared import MEASURED, ArrayData, StreamData
-from sepgp.data.split import AUTO
+from sepgp.data.split import AUTO, Draw
 from sepgp.data.stream_source import MEMORY
 from sepgp.draws import draw
 from sepgp.likelihoods import for_classes
 from sepgp.means import Halves, Mean, affordable, cross_fitted, halves, n_folds
 from sepgp.training.settings import Settings
 
+logger = logging.getLogger(__name__)
+
+ROWS_PER_SECOND = 100_000
+"""More than steps of training go over. With a time budget others need no score."""
 CALIBRATED = 1_000
 """New rows that the ratio of a mean is found from, at least; fewer say little of it."""
 LEAST, LARGEST = 0.1, 4.0
@@ -40,6 +45,7 @@ def with_scores(
         scorer = of_stream(settings, data, seed)
         mean, scored = scorer.mean, replace(data, scorer=scorer)
         return given._replace(data=scored, held_out=_with_score(held_out, mean)), mean
+    data = seen_in_time(settings, data, seed)
     if held_out is None or settings.validation_fraction != AUTO or in_halves(settings, data):
         mean, data = of_rows(settings, data, seed)
         held_out = _with_score(held_out, mean)
@@ -68,6 +74,20 @@ def of_rows(settings: Settings, data: ArrayData, seed: int) -> tuple[Mean, Array
     )
     data = data._replace(score=score)
     return replace(mean, factor=calibration(data)), data
+
+
+def seen_in_time(settings: Settings, data: ArrayData, seed: int) -> ArrayData:
+    """The rows, or as many as training may see in its time; these have the weight of all, by class.
+
+    No row is seen twice in that time, so that batches are what they would be.
+    """
+    most = ROWS_PER_SECOND * (np.inf if settings.time_budget is None else settings.time_budget)
+    if data.n_rows <= most:
+        return data
+    logger.info("mean: %.0f of %d rows are scored and trained on", most, data.n_rows)
+    some = data.take(~Draw(1 - most / data.n_rows, seed).held_out(data.y))
+    whole, part = (np.bincount(rows.y, rows.weight) for rows in (data, some))
+    return some._replace(weight=some.weight * (whole / part)[some.y])
 
 
 def _warn_of_few(settings: Settings, data: ArrayData) -> None:
