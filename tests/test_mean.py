@@ -646,17 +646,26 @@ def test_scores_of_rows_that_training_never_sees_took_most_of_a_short_time(
     assert not any(Spy.asked)
 
 
-def test_classes_of_rows_that_training_sees_have_the_weights_of_all() -> None:
-    y, weight = (X[:, 0] > 1).astype(int), 1.0 + (np.arange(600) % 3)
+def test_rows_that_training_sees_are_of_all_classes() -> None:
+    y = (X[:, 0] > 0.5).astype(int)
     y[:2] = 2  # a class of two rows
-    data = ArrayData(X, y, weight, np.arange(3))
+    data = ArrayData(X, y, np.ones(600), np.arange(3))
     settings = Settings(mean=LogisticRegression(), time_budget=200 / prior.ROWS_PER_SECOND)
     some = prior.seen_in_time(settings, data, 0)
     assert some.n_rows == pytest.approx(200, abs=3)
-    assert_close(np.bincount(some.y, some.weight), np.bincount(y, weight))
+    np.testing.assert_allclose(np.bincount(some.y), np.bincount(y) / 3, atol=1)
     everything = replace(settings, time_budget=600 / prior.ROWS_PER_SECOND)
     assert prior.seen_in_time(everything, data, 0) is data
     assert prior.seen_in_time(replace(settings, time_budget=None), data, 0) is data
+
+
+def test_weights_of_1_made_boosted_trees_ten_times_as_slow(spy) -> None:
+    """They bin a column by a weighted percentile for each threshold."""
+    GPClassifier(mean=spy, **QUICK).fit(X, Y)
+    GPClassifier(mean=spy, **QUICK).fit(X, Y, np.ones(600))
+    assert Spy.weights == [None] * 10
+    GPClassifier(mean=spy, **QUICK).fit(X, Y, np.full(600, 2.0))
+    assert all((weight == 2).all() for weight in Spy.weights[10:])
 
 
 def test_trees_of_few_columns_took_all_of_a_short_time(monkeypatch) -> None:

@@ -45,18 +45,20 @@ def with_scores(
         scorer = of_stream(settings, data, seed)
         mean, scored = scorer.mean, replace(data, scorer=scorer)
         return given._replace(data=scored, held_out=_with_score(held_out, mean)), mean
-    data = seen_in_time(settings, data, seed)
+    n, data = float(data.weight.sum()), seen_in_time(settings, data, seed)
     if held_out is None or settings.validation_fraction != AUTO or in_halves(settings, data):
         mean, data = of_rows(settings, data, seed)
         held_out = _with_score(held_out, mean)
     else:
-        n, pairs = data.n_rows, zip(data.sample(), held_out.sample(), strict=True)
+        count, pairs = data.n_rows, zip(data.sample(), held_out.sample(), strict=True)
         X, y, weight = map(np.concatenate, pairs)
         mean, both = of_rows(settings, data._replace(X=X, y=y, weight=weight), seed)
-        data, held_out = both.take(slice(n)), both.take(slice(n, None))
+        data, held_out = both.take(slice(count)), both.take(slice(count, None))
     if held_out is not None and mean.in_halves and held_out.n_rows >= CALIBRATED:
         mean = replace(mean, ratio=calibration(held_out) / max(mean.factor, LEAST))
         held_out = _with_score(held_out, mean)
+    # Rows that training sees stand for all: batches are what they would be.
+    data = data._replace(weight=data.weight * (n / data.weight.sum()))
     return given._replace(data=data, held_out=held_out), mean
 
 
@@ -77,17 +79,12 @@ def of_rows(settings: Settings, data: ArrayData, seed: int) -> tuple[Mean, Array
 
 
 def seen_in_time(settings: Settings, data: ArrayData, seed: int) -> ArrayData:
-    """The rows, or as many as training may see in its time; these have the weight of all, by class.
-
-    No row is seen twice in that time, so that batches are what they would be.
-    """
+    """The rows, or as many of each class as training can see in its time."""
     most = ROWS_PER_SECOND * (np.inf if settings.time_budget is None else settings.time_budget)
     if data.n_rows <= most:
         return data
     logger.info("mean: %.0f of %d rows are scored and trained on", most, data.n_rows)
-    some = data.take(~Draw(1 - most / data.n_rows, seed).held_out(data.y))
-    whole, part = (np.bincount(rows.y, rows.weight) for rows in (data, some))
-    return some._replace(weight=some.weight * (whole / part)[some.y])
+    return data.take(~Draw(1 - most / data.n_rows, seed).held_out(data.y))
 
 
 def _warn_of_few(settings: Settings, data: ArrayData) -> None:
