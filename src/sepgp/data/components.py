@@ -13,7 +13,7 @@ from sepgp.data.scaling import Scaling
 
 COMPONENTS = 50
 """Kept, at most."""
-NUMBERS = 2 * 10**7
+NUMBERS = 5 * 10**6
 """Rows × features that components are found from, at most, but ten rows for each component."""
 
 

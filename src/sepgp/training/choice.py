@@ -50,6 +50,8 @@ HALF = 0.5
 chosen at half its cost, and is not at the whole of it, a longer trial decides."""
 PLENTY = 300
 """With so many it has nothing to lose, and gains more in a long training than in a trial."""
+VALUES = 2 * 10**6
+"""Rows × features that its inducing points are found from, at most, but ten rows for each."""
 ROWS, HELD_OUT = 100_000, 5_000
 """Rows of a trial, at most: to train on, and a fifth of all to compare on."""
 WORTH = 600
@@ -224,7 +226,7 @@ def rows_of_trials(whole: Some, scaling: Scaling) -> Rows:
     some = whole.take(usable[rng.permutation(len(usable))[: ROWS + HELD_OUT]])
     n_held_out = min(HELD_OUT, len(some.codes) // 5)
     held_out, trained = some.take(slice(n_held_out)), some.take(slice(n_held_out, None))
-    few = trained.take(slice(100 * POINTS))
+    few = trained.take(slice(max(10 * POINTS, min(100 * POINTS, VALUES // some.X.shape[1]))))
     points = start_points("kmeans", scaling.standardize(few.X), few.codes, few.weight, POINTS, rng)
     return {"trained": trained, "held_out": held_out, "points": points}
 
