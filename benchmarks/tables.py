@@ -13,8 +13,9 @@ Printed for each: test negative log-likelihood (NLL), error, expected calibratio
 ECE that right probabilities would have by chance, seconds of fit and of prediction; and the
 difference of NLL to the trees with its 95 % interval by paired bootstrap over the test rows of all
 splits. Then, for each set, whether sepgp is below the trees, level with them (the interval holds 0)
-or above; and at the end on how many sets, for each of the --seconds. With --out, lines are added to
-a file, and the end is about all lines that it has.
+or above; and at the end on how many sets, for each of the --seconds. With --out, the lines of each
+set are added to a file, so that the same command goes on where it was stopped, and the end is about
+all lines that the file has.
 
 LightGBM, XGBoost, GPyTorch and GPBoost take part if they are installed:
 `pip install --no-deps -r benchmarks/requirements-tables.txt`.
@@ -161,15 +162,16 @@ def compare(
                 failed.add(model)
                 print(f"{name:16s} {model}: none, {type(error).__name__}: {error}", flush=True)
     for (model, seconds), given in answers.items():
-        if given:
-            others = answers.get((REFERENCE, seconds)) or given
-            yield line(name, n_rows, model, seconds, given, others[: len(given)])
+        others = answers.get((REFERENCE, seconds)) or given
+        yield line(name, n_rows, model, seconds, given, others[: len(given)])
 
 
 def line(
     name: str, rows: int, model: str, seconds: float, given: list[Answer], others: list[Answer]
 ) -> Line:
     """What comes out of a model's answers, beside those of the trees on the same splits."""
+    if not given:
+        return Line(name, rows, 0, model, seconds, *[math.nan] * (len(Line._fields) - 5))
     p, y = (np.concatenate(parts) for parts in zip(*(one[:2] for one in given), strict=True))
     losses, reference = (
         np.concatenate([one.losses for one in several]) for several in (given, others)
@@ -205,6 +207,12 @@ def verdict(line: Line) -> str:
     return f"  {line.set}, {line.budget:g} s: {line.model} is {where} the trees"
 
 
+def is_done(lines: pd.DataFrame, name: str, models: list[str], budgets: list[float]) -> bool:
+    """Whether there are lines of all models for a set, of those that failed too."""
+    of_set = lines[lines["set"] == name]
+    return set(product(models, budgets)) <= set(zip(of_set.model, of_set.budget, strict=True))
+
+
 def summary(lines: pd.DataFrame, model: str) -> str:
     """On how many sets a model is at or below the trees, and its worst gap and calibration."""
     own = lines[lines.model == model].set_index("set")
@@ -237,8 +245,12 @@ def main() -> None:
     names = "s      NLL  error  ECE    chance   fit s predict s  − trees"
     print(f"{'set':16s} {'model':18s}    {names}")
     lines = pd.DataFrame(columns=Line._fields)
+    if arguments.out is not None and arguments.out.exists():
+        lines = pd.read_csv(arguments.out)
     for name in arguments.sets:
         budgets = arguments.seconds[:1] if name in SMALL else arguments.seconds
+        if is_done(lines, name, arguments.models, budgets):
+            continue
         drawn = arguments.splits, arguments.folds
         found = list(compare(name, arguments.models, budgets, *drawn))
         for one in found:
@@ -250,8 +262,6 @@ def main() -> None:
         if arguments.out is not None:
             fresh = not arguments.out.exists()
             pd.DataFrame(found).to_csv(arguments.out, mode="a", header=fresh, index=False)
-    if arguments.out is not None:
-        lines = pd.read_csv(arguments.out)
     for seconds, model in product(arguments.seconds, OURS):
         of_these = lines[(lines.budget == seconds) | lines["set"].isin(SMALL)]
         of_these = of_these.drop_duplicates(["set", "model"], keep="last")
