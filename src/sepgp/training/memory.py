@@ -3,7 +3,7 @@
 import ctypes
 import functools
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import psutil
@@ -22,6 +22,10 @@ LEAST = 128 * 2**20
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 BLOCK = 32 * 2**20 - 2**16
 """Bytes of a block that is just small enough for glibc to learn from."""
+HEAP, END = 2**28, 2**20
+"""Bytes that a training keeps of its heap, and of the block behind them that keeps them."""
+PLENTY = 8
+"""Times as much memory as that has to be free."""
 
 
 @functools.cache
@@ -37,14 +41,28 @@ def learn_to_keep() -> None:
     torch.empty(BLOCK, dtype=torch.uint8)
 
 
+@contextmanager
+def kept_heap() -> Iterator[None]:
+    """Have what steps free stay with the process until the end of the context.
+
+    glibc learns to keep 64 MB at the end of its heap, and steps with many inducing points, or a
+    heap with gaps, free more. So a block is held behind a large one that nobody has written to,
+    which takes no memory, and is freed at once: the end of the heap is then never free.
+    """
+    parts = [torch.empty(BLOCK // 2, dtype=torch.uint8) for _ in range(2 * HEAP // BLOCK)]
+    end = torch.empty(END, dtype=torch.uint8)
+    del parts
+    yield
+    del end
+
+
 @functools.cache
 def keep_freed_memory() -> None:
     """Let all freed blocks of up to 32 MB stay with the process.
 
-    That is more than glibc learns by itself, which matters with a thousand inducing points, and
-    holds where it was told not to learn. It is a setting of the whole process, so `fit` never makes
-    it: commands do, and workers whose process is theirs alone (`benchmarks/freed_memory.py` says
-    what both gain).
+    That lasts beyond `fit`, and holds where glibc was told not to learn. It is a setting of the
+    whole process, so `fit` never makes it: commands do, and workers whose process is theirs alone
+    (`benchmarks/freed_memory.py` says what both gain).
     """
     try:
         mallopt = ctypes.CDLL("libc.so.6").mallopt
@@ -82,7 +100,8 @@ def enough() -> Iterator[None]:
         )
     try:
         learn_to_keep()
-        yield
+        with kept_heap() if free > PLENTY * HEAP else nullcontext():
+            yield
     except (MemoryError, RuntimeError) as error:
         if isinstance(error, NotEnoughMemory) or (explained := out_of_memory(error)) is None:
             raise

@@ -45,7 +45,9 @@ def with_scores(
         scorer = of_stream(settings, data, seed)
         mean, scored = scorer.mean, replace(data, scorer=scorer)
         return given._replace(data=scored, held_out=_with_score(held_out, mean)), mean
-    n, data = float(data.weight.sum()), seen_in_time(settings, data, seed)
+    n_rows, n = data.n_rows, float(data.weight.sum())
+    data = seen_in_time(settings, data, seed)
+    _warn_of_few(settings, data, n_rows)
     if held_out is None or settings.validation_fraction != AUTO or in_halves(settings, data):
         mean, data = of_rows(settings, data, seed)
         held_out = _with_score(held_out, mean)
@@ -70,7 +72,6 @@ def _with_score(data: ArrayData | None, mean: Mean) -> ArrayData | None:
 def of_rows(settings: Settings, data: ArrayData, seed: int) -> tuple[Mean, ArrayData]:
     """The prior mean that rows in memory lead to, calibrated, and the rows with their scores."""
     data = data._replace(X=np.asarray(data.X))
-    _warn_of_few(settings, data)
     mean, score = cross_fitted(
         settings.mean, data.sample(), len(data.classes), seed, settings.time_budget
     )
@@ -87,13 +88,13 @@ def seen_in_time(settings: Settings, data: ArrayData, seed: int) -> ArrayData:
     return data.take(~Draw(1 - most / data.n_rows, seed).held_out(data.y))
 
 
-def _warn_of_few(settings: Settings, data: ArrayData) -> None:
-    """Say so if the time is too short for the classifier to learn much."""
-    n_rows, n_columns = data.X.shape
-    most = affordable(n_rows, n_columns, len(data.classes), settings.time_budget)
-    if most < min(FEW_ROWS, FEW_OF_ALL * data.n_rows):
+def _warn_of_few(settings: Settings, data: ArrayData, n_rows: int) -> None:
+    """Say so if the time is too short for the classifier to learn much; there are n rows in all."""
+    n_columns = data.X.shape[1]
+    most = affordable(data.n_rows, n_columns, len(data.classes), settings.time_budget)
+    if most < min(FEW_ROWS, FEW_OF_ALL * n_rows):
         warnings.warn(
-            f"The classifier of mean= is fitted on {most:,.0f} of {data.n_rows:,} rows, because "
+            f"The classifier of mean= is fitted on {most:,.0f} of {n_rows:,} rows, because "
             f"time_budget={settings.time_budget:g} is short for {n_columns:,} columns; give more "
             "time, or no mean.",
             stacklevel=2,
