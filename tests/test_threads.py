@@ -71,6 +71,18 @@ def test_the_number_follows_the_machine() -> None:
         assert threads.count == best
 
 
+def test_threads_that_became_slow_were_kept_until_a_try_was_paid_for() -> None:
+    """Right after a try of one thread, when the next is far away, another program takes a core."""
+    threads = Threads(2)
+    run(threads, QUIET, 1000)
+    while threads.now == 2:
+        run(threads, QUIET, 1)
+    while threads.now == 1:
+        run(threads, QUIET, 1)
+    run(threads, BUSY, 7)
+    assert threads.count == 1
+
+
 def test_two_threads_were_tried_while_one_had_to_wait_for_its_core() -> None:
     threads = Threads(2)
     for _ in range(30):
@@ -91,7 +103,7 @@ def test_a_thread_that_always_waits_tries_two_in_the_end() -> None:
 def test_short_steps_are_watched_before_two_threads_are_tried() -> None:
     threads, steps = Threads(2), 0
     while threads.now == 1:
-        threads.see(0.01)
+        threads.see(0.004)
         steps += 1
     assert steps > 10
 

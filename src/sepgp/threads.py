@@ -16,19 +16,20 @@ import joblib
 import torch
 from threadpoolctl import ThreadpoolController
 
-SHARE = 0.01
+SHARE = 0.005
 """The part of the time that trying other numbers of threads may cost."""
 TRIED = 3
 """Steps that a number of threads is tried for, unless the first is hopeless."""
 HOPELESS = 1.5
-"""A first step so many times as long as usual ends a try."""
+"""A first step so many times as long as usual ends a try, and usual steps so many times as long as
+those of another number were begin one."""
 GAIN = 0.97
 """Another number of threads is taken if its steps take less than this part of the time."""
 LONG = 0.05
 """Seconds of a first step that what only the first step does cannot have made so long."""
 WAITING = 0.1
 """The part of its time that one thread waits for a core, from which on cores are contended."""
-WATCHED = 0.1
+WATCHED = 0.05
 """Seconds of one thread's steps that are looked at before the first try of two."""
 REMEMBERED = 1.0
 """Seconds after which what was seen of its waiting counts a third."""
@@ -166,7 +167,8 @@ class Threads:
     one of the cores, each wait is as long as a slice of the scheduler, and two threads are many
     times slower than one. So the number starts at 1 and is doubled as long as this helps; later
     half and double are tried from time to time, so seldom that what the tries lose is at most
-    `SHARE` of the time. While one thread has to wait for its core, two are hardly ever tried.
+    `SHARE` of the time; and at once when steps are much slower than another number's were. While
+    one thread has to wait for its core, two are hardly ever tried.
 
     Parameters
     ----------
@@ -179,6 +181,8 @@ class Threads:
         self._usual: deque[float] = deque(maxlen=5)
         self._alone, self._waited = 0.0, 0.0
         """Seconds in one thread, and those of them that it had no core; old ones fade."""
+        self._took: dict[int, float] = {}
+        """Seconds of a step with other numbers, when they were last in use."""
         self._tried: list[float] = []
         self._trial: int | None = None
         self._up, self._credit, self._warm = True, 0.0, False
@@ -228,7 +232,8 @@ class Threads:
     def _affordable(self) -> bool:
         """Whether what was saved up pays for a try."""
         if self.count > 1:
-            return self._credit >= 0
+            other = self._took.get(self._other(), math.inf)
+            return self._credit >= 0 or median(self._usual) > HOPELESS * other
         if self._waited > WAITING * self._alone:
             return self._credit >= max(STALL, STALL_STEPS * median(self._usual))
         return self._credit >= 0 and self._alone >= WATCHED
@@ -238,6 +243,7 @@ class Threads:
         if len(self._tried) < TRIED and self._tried[0] < HOPELESS * usual:
             return
         new = median(self._tried)
+        self._took |= {self.count: usual, self._trial: new}  # type: ignore[dict-item]
         if new < GAIN * usual:
             old, self.count = self.count, self._trial  # type: ignore[assignment]
             self._up = self.count > old
@@ -246,5 +252,6 @@ class Threads:
             self._usual = deque(self._tried, maxlen=self._usual.maxlen)
         else:
             self._up = not self._up
-            self._credit = min(0.0, len(self._tried) * usual - sum(self._tried))
+            gained = len(self._tried) * usual - sum(self._tried)
+            self._credit = min(0.0, self._credit) + min(0.0, gained)
         self._trial, self._tried, self._enough = None, [], TRIED
