@@ -1,7 +1,7 @@
 """sepgp beside boosted trees, other processes and logistic regression on all 20 binary sets.
 
 Every set has one test set, chosen by a fixed seed or given with the set, which chooses nothing; the
-seven UCI sets and banknote have 20, of which slow models see two or five. Each model gets the raw
+seven UCI sets and banknote have 20, of which slow models see one or five. Each model gets the raw
 features and the same seconds; on sets of up to 2,000 rows, where sepgp takes a few seconds as it
 comes, the others get five. Trees have their defaults, early stopping included, or 300 rounds, or
 are tuned: random settings, the best by validation rows, until the seconds are over. Several
