@@ -1,6 +1,6 @@
 """Rows of text columns by level, class and fold, as one pass over them finds them."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import numpy as np
@@ -18,9 +18,11 @@ class LevelCounts:
         self._numbers: dict[Any, int] = {}
         self._levels: dict[str, Levels] = {}
 
-    def add(self, block: Block, names: Iterable[str]) -> None:
+    def add(self, block: Block, names: Collection[str]) -> None:
         """Add some columns of the rows of a block, whose folds are known. Cost O(b) for each."""
         assert block.fold is not None
+        if not names:
+            return
         labels, codes = np.unique(np.asarray(block.y), return_inverse=True)
         codes = np.array(self._numbered(labels.tolist()))[codes]
         for name in names:
@@ -37,8 +39,9 @@ class LevelCounts:
         """`Levels.by_class` of a column, in the order of these labels; None if it has no level."""
         if name not in self._levels or not len(self._levels[name].keys):
             return None
+        order = self._numbered(labels)
         keys, weight, bits = self._levels[name].by_class(len(self._numbers))
-        return keys, weight[:, :, [self._numbers[label] for label in labels]], bits
+        return keys, weight[:, :, order], bits
 
     def _add(self, name: str, levels: Levels) -> None:
         before = self._levels.get(name)

@@ -57,8 +57,8 @@ class Summary:
         parts: dict[str, Moments | Texts] = {}
         if single:
             # All at once, so that the sums are those of an array with the same numbers.
-            values = np.concatenate([enc.numbers(X[name], name) for name in single], axis=1)
-            moments = Moments.of(values, weight)
+            columns = np.concatenate([enc.numbers(X[name], name).T for name in single])
+            moments = Moments.of(columns.T, weight)
             parts = {name: moments.columns([i]) for i, name in enumerate(single)}
         for name, which in kinds.items():
             if which == "text":

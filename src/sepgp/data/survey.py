@@ -5,7 +5,8 @@ import hashlib
 import json
 import math
 import operator
-from collections.abc import Collection
+from collections.abc import Collection, Generator
+from contextlib import closing
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -19,6 +20,7 @@ from sepgp.data.columns.verdict import Note, may_be_levels
 from sepgp.data.encoding import Encoding
 from sepgp.data.label_means import Learned, label_means, prior_strength
 from sepgp.data.level_counts import LevelCounts
+from sepgp.data.prefetch import prefetch
 from sepgp.data.rows.base import Block, Rows
 from sepgp.data.sample import Sample
 from sepgp.data.scaling import Floats, Scaling
@@ -27,6 +29,8 @@ from sepgp.errors import InvalidData, InvalidParameter
 
 MOST_LABELS = 32
 """With more classes levels have no label means: there is one for each class but the first."""
+AHEAD = 2
+"""Blocks that are read while an earlier one is looked at."""
 Arrays = tuple[NDArray[Any], NDArray[np.int64], Floats]
 """Features of shape (k, d), class numbers and weights, each of shape (k,)."""
 
@@ -253,12 +257,18 @@ def survey(
     encoding: Encoding | None = None,
     choices: Choices = AS_FOUND,
 ) -> Survey:
-    """Go over all rows once. Memory O(Cd) beside the sample. Cost O(nd)."""
+    """Go over all rows once. Memory O(Cd) beside the sample and some blocks. Cost O(nd)."""
     found = Findings(rows.name, seed, encoding, choices)
-    for piece in range(rows.n_pieces):
-        for block in rows.read(piece):
+    with closing(prefetch(_blocks(rows), AHEAD)) as blocks:
+        for piece, block in blocks:
             found.add(piece, block)
     return found.survey(rows.n_pieces, class_weight)
+
+
+def _blocks(rows: Rows) -> Generator[tuple[int, Block]]:
+    for piece in range(rows.n_pieces):
+        for block in rows.read(piece):
+            yield piece, block
 
 
 def read_as_text(choices: Choices, encoding: Encoding | None) -> set[str]:
