@@ -97,8 +97,9 @@ def test_a_second_training_is_for_long_trainings_on_middle_sized_tables(
     assert calibration.is_wanted(Settings(**settings), rows) is wanted
 
 
-@pytest.mark.parametrize(("count", "wanted"), [(99, False), (100, True)])
-def test_a_class_with_no_row_aside_made_the_model_twice_as_sure(count, wanted) -> None:
+@pytest.mark.parametrize(("count", "wanted"), [(499, False), (500, True)])
+def test_a_class_with_few_rows_aside_made_the_model_too_sure(count, wanted) -> None:
+    """Twice as sure if there were none, and 1.3 times with 42, where NLL rose from .052 to .066."""
     rows = data()._replace(y=(np.arange(ROWS) < count).astype(np.int64))
     assert calibration.is_wanted(Settings(), rows) is wanted
 
