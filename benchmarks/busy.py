@@ -20,7 +20,7 @@ from sepgp import GPClassifier, threads
 
 SIZES = [(m, batch) for m in (50, 200, 800) for batch in (200, 2000)]
 SECONDS = 4.0
-ROUNDS = 5
+ROUNDS, BUSY_ROUNDS = 11, 5
 CORES = len(os.sched_getaffinity(0))
 
 
@@ -67,10 +67,13 @@ def main() -> None:
     print("m    batch  quiet: " + "  ".join(f"{t} threads" for t in choices[:-1]), end="")
     print("     defaults  of the best  busy  of quiet")
     for m, batch in SIZES:
-        # Each number in each round, since a shared machine is not the same for long.
-        quiet = np.array([[rows_per_second(m, batch, t) for t in choices] for _ in range(ROUNDS)])
+        # Each number in each round, in turns the first: a shared machine changes all the time.
+        quiet = np.empty((ROUNDS, len(choices)))
+        for number in range(ROUNDS):
+            for i in np.roll(range(len(choices)), number):
+                quiet[number, i] = rows_per_second(m, batch, choices[i])
         with busy():
-            loaded = np.median([rows_per_second(m, batch, None) for _ in range(ROUNDS)])
+            loaded = np.median([rows_per_second(m, batch, None) for _ in range(BUSY_ROUNDS)])
         *fixed, free = np.median(quiet, axis=0)
         part = np.median(quiet[:, -1] / quiet[:, np.argmax(fixed)])
         print(f"{m:3}  {batch:5}  " + "  ".join(f"{rate:9,.0f}" for rate in fixed), end="")
