@@ -32,7 +32,7 @@ def test_a_training_that_still_falls_at_its_end_wants_time(model):
     falling = replace(model, history=history(at2=0.7, at7=0.5, at10=0.45))
     words = advice(falling, np.zeros((1, 3)), 0.1, 0.9, {})
     assert words.startswith("more time, since the negative log-likelihood")
-    assert "0.050 in the last 20" in words
+    assert "0.0500 in the last 20" in words
 
 
 @pytest.mark.parametrize(

@@ -288,8 +288,11 @@ BAD_FUNCTIONS = {
 
 
 CHANGED = {
-    "fewer rows": ((X[1:], Y[1:]), r"source\(\) has not the 60 rows that it had at first.*give"),
-    "nothing": ((X[:0], Y[:0]), "not the 60 rows"),
+    "fewer rows": (
+        (X[1:], Y[1:]),
+        r"source\(\) no longer has the 60 rows that it had at first.*give",
+    ),
+    "nothing": ((X[:0], Y[:0]), "no longer has the 60 rows"),
     "another label": ((X, Y + 1), r"source\(\) has other rows than at its first reading; give"),
 }
 

@@ -21,7 +21,7 @@ def test_a_whole_number_that_is_another_in_every_row_brings_a_warning(text) -> N
     table = TABLE.assign(id=NUMBERS)
     if text:
         table = table.assign(colour=np.where(Y, "red", "blue"))
-    with pytest.warns(UserWarning, match=r"^Column 'id' has another whole number .* --drop 'id'"):
+    with pytest.warns(UserWarning, match=r"^Column 'id' has a different whole .* --drop 'id'"):
         fitted(table)
 
 

@@ -201,7 +201,7 @@ def test_a_warning_has_an_example_with_its_row() -> None:
     with pytest.warns(UserWarning, match="size") as caught:
         quick(max_iter=2).fit(rows, target="bought")
     (said,) = [str(w.message) for w in caught]
-    assert said.startswith("Column 'size' is read as numbers, and 1 of its 300 values is none, ")
+    assert said.startswith("Column 'size' is read as numbers, and 1 of its 300 values is not, ")
     assert "such as 'large' in row 124; they count as missing" in said
     assert_one_sentence(said)
 
@@ -275,7 +275,7 @@ def test_numbers_with_several_units_are_said() -> None:
     few = [f"{n} kg" for n in range(99)] + ["12 lb"]
     found, values, (said,) = read_as(x=few)
     assert values["x"].isna().sum() == 1
-    assert "1 of its 100 values is none, such as '12 lb'" in said
+    assert "1 of its 100 values is not, such as '12 lb'" in said
     millions = [f"{n}m" for n in range(30)] + [str(100 * n) for n in range(70)]
     found, _, (said,) = read_as(x=millions)
     assert isinstance(found["x"], Text)
@@ -729,7 +729,7 @@ def test_new_rows_that_the_model_cannot_read_bring_one_warning(tmp_path) -> None
     rows.to_csv(path, index=False)
     said = (
         "Warning: Column 'place' has values that are new to the model, such as 'Mars' in row 10 "
-        "(3 in all), which count as another text; there are more in 'size'."
+        "(3 in all), which count as other texts; there are more in 'size'."
     )
     for command in ("predict", "evaluate", "report", "update"):
         out = () if command == "evaluate" else ("--out", tmp_path / "out")

@@ -254,7 +254,7 @@ def test_a_file_that_was_replaced_before_the_rounds_went_unnoticed(tmp_path, hel
     settings = options(X, validation_fraction=held_out)
     for table, message in (
         (middle.assign(x1=np.where(middle.index == 150, 0.0, middle.x1)), "has other rows than"),
-        (middle[:-7], r"has not the \d+ rows that it had at first"),
+        (middle[:-7], r"no longer has the \d+ rows that it had at first"),
     ):
         middle.to_parquet(tmp_path / "1.parquet")
         backend = Replacing(tmp_path / "1.parquet", table)

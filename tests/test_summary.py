@@ -236,9 +236,11 @@ def test_a_text_that_differs_in_nearly_every_row_is_left_out() -> None:
     assert_allclose(total.parts[0].n_levels, 10_000, rtol=0.1)
     encoding, (note,) = total.encoding()
     assert encoding.columns == ("x",)
-    assert encoding.left_out == (("name", "another text in nearly every row"),)
+    assert encoding.left_out == (("name", "a different text in nearly every row"),)
     said = note.sentence(1)
-    assert said.startswith("Column 'name' has another text in nearly every row, such as 'id 0' in")
+    assert said.startswith(
+        "Column 'name' has a different text in nearly every row, such as 'id 0' in"
+    )
     assert_one_sentence(said)
     chosen, notes = total.encoding(Choices({"name": "text"}))
     assert chosen.columns == ("name", "x")

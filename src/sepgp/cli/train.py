@@ -32,7 +32,8 @@ Columns = Annotated[
 Drop = Annotated[str | None, typer.Option(metavar="A,B,…", help="Columns to leave out.")]
 Method = Annotated[str, typer.Option(metavar="NAME", help="auto, sep, ep or adf.")]
 Inducing = Annotated[
-    int | None, typer.Option(metavar="M", help="Inducing points; 200, or by the time, if absent.")
+    int | None,
+    typer.Option(metavar="M", help="Number of inducing points; 200, or by time and rows."),
 ]
 Kernel = Annotated[
     str,
@@ -58,7 +59,7 @@ Validation = Annotated[
 Early = Annotated[bool, typer.Option(help="Stop once the NLL of held-out rows stops falling.")]
 Checkpoint = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="Where checkpoints go; else OUT.ckpt, with EP nowhere."),
+    typer.Option(metavar="FILE", help="Where checkpoints go; else OUT.ckpt, or none with EP."),
 ]
 Resume = Annotated[bool, typer.Option("--resume", help="Resume from the checkpoint.")]
 

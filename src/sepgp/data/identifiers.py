@@ -20,8 +20,8 @@ def warn_of_identifiers(schema: Schema, rows: NDArray[Any]) -> None:
     for name, number in numeric_columns(schema):
         if identifies(rows, number):
             warnings.warn(
-                f"Column {name!r} has another whole number in every row, as an identifier has; if "
-                f"it is one, {left_out(name)}.",
+                f"Column {name!r} has a different whole number in every row, as an identifier has; "
+                f"if it is one, {left_out(name)}.",
                 stacklevel=2,
             )
 

@@ -124,7 +124,7 @@ class Summary:
                 found = verdict(name, part, choices, commas, by_label)
                 notes += [] if found.note is None else [found.note]
             if found.kind == "drop":
-                dropped.append((name, "another text in nearly every row"))
+                dropped.append((name, "a different text in nearly every row"))
             else:
                 encoders.append(_encoder(name, part, found, name in self.as_text))
         if not encoders:

@@ -65,7 +65,7 @@ class Watch:
         count, example, row = self._found.pop(encoder)
         what, value = ("no dates" if isinstance(encoder, Time) else "no numbers"), "missing"
         if isinstance(encoder, Text):
-            what, value = "new to the model", "another text"
+            what, value = "new to the model", "other texts"
         others = " and ".join(repr(other.name) for other in self._found)
         more = f"; there are more in {brief(others)}" if others else ""
         warnings.warn(

@@ -49,7 +49,7 @@ def advice(
     fall = last_fall(model.history)
     if fall >= GAIN:
         return (
-            f"more time, since the negative log-likelihood of held-out rows fell by {fall:.3f} in "
+            f"more time, since the negative log-likelihood of held-out rows fell by {fall:.4f} in "
             f"the last {_percent(PATIENCE)} of the training."
         )
     whole = noise + ignorance

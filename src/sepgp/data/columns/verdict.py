@@ -155,7 +155,7 @@ def _comma(name: str, texts: Texts, convention: bool | None) -> tuple[bool, Note
     if example is None:
         return False, None
     about = f"Column {name!r} has a point before three digits in all of its fractions"
-    remedy = ", which is taken for the decimal point; if it sets thousands apart, leave it away"
+    remedy = ", which is taken for the decimal point; if it separates thousands, remove it"
     return False, Note(name, example, about, remedy)
 
 
@@ -180,11 +180,11 @@ def _unread(name: str, kind: str, reading: Reading, n_rows: int) -> Note | None:
         f"Column {name!r} is read as {kind}s{unit}, and {lost:,} of its {n_rows:,} values {verb} "
     )
     remedy = f"; they count as missing: correct them, or {by_choice(name, 'text')}"
-    return Note(name, reading.failed, f"{about}none", remedy)
+    return Note(name, reading.failed, f"{about}not", remedy)
 
 
 def _identifier(name: str, texts: Texts) -> Note:
-    about = f"Column {name!r} has another text in nearly every row"
+    about = f"Column {name!r} has a different text in nearly every row"
     remedy = ", as identifiers and free text have, and is left out; if it matters, "
     example = next(iter(texts.levels))
     plainly = f"{PLAINLY}, or " if any(map(str.isdigit, example)) else ""
