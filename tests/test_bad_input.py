@@ -75,6 +75,14 @@ BAD_DATA = {
     "missing text labels": Bad(
         "y has no label in 20 rows; drop", y=pd.Series(np.where(Y == 1, "yes", None))
     ),
+    "missing labels of pandas": Bad(
+        "y has no label in 20 rows; drop",
+        y=pd.array(["yes", None] * 20, dtype=pd.StringDtype(na_value=pd.NA)),
+    ),
+    "whole numbers beyond 64 bits": Bad(
+        "X has a column of mixed or unknown values .*; give",
+        pd.DataFrame({"a": [10**30] * 40, "b": ["u", "v"] * 20}),
+    ),
     "infinite labels": Bad("y contains .*inf", y=np.where(Y == 1, np.inf, 0.0)),
     "fewer labels than rows": Bad("y has 39 values but X has 40 rows; give one", y=Y[:-1]),
     "fewer rows than labels": Bad("y has 40 values but X has 39 rows; give one", X[:-1]),

@@ -97,6 +97,19 @@ def test_a_second_training_is_for_long_trainings_on_middle_sized_tables(
     assert calibration.is_wanted(Settings(**settings), rows) is wanted
 
 
+def test_a_training_that_a_callback_stopped_went_on_to_calibrate(small, monkeypatch) -> None:
+    X, y = blobs(120)
+    monkeypatch.setattr(calibration, "factor", lambda *given: pytest.fail("calibrated"))
+    steps = []
+
+    def stop(record) -> bool:
+        steps.append(record.iteration)
+        return len(steps) == 4
+
+    model = quick(**SMALL | {"callbacks": [stop], "n_inducing": 10}).fit(X, y)
+    assert model.n_iter_ == len(steps) == 5
+
+
 @pytest.mark.parametrize(("count", "wanted"), [(499, False), (500, True)])
 def test_a_class_with_few_rows_aside_made_the_model_too_sure(count, wanted) -> None:
     """Twice as sure if there were none, and 1.3 times with 42, where NLL rose from .052 to .066."""

@@ -21,11 +21,11 @@ from quick import METHODS, assert_one_sentence, blobs, quick
 from safetensors.torch import load_file, save_file
 
 from sepgp import GPClassifier, InvalidData, InvalidParameter, kernels
-from sepgp.data import stream_source
+from sepgp.data import split, stream_source
 from sepgp.errors import WriteFailed
 from sepgp.files import tensors as persistence
 from sepgp.gp.kernels import RBF, FeatureMap
-from sepgp.training import monitor
+from sepgp.training import monitor, prior
 
 X, Y = blobs(120)
 FRESH = multiprocessing.get_context("forkserver")
@@ -138,6 +138,20 @@ def test_a_run_goes_on_with_more_steps_or_time(more, finished, tmp_path) -> None
     assert_array_equal(
         after.history_["log_evidence"][:first], before.history_["log_evidence"][:first]
     )
+
+
+@pytest.mark.parametrize("mean", [None, "trees"])
+def test_a_run_that_went_on_with_more_time_was_said_to_be_on_other_rows(
+    mean, tmp_path, monkeypatch
+) -> None:
+    """Which rows are held out, scored and trained on depends on the time budget."""
+    monkeypatch.setattr(split, "PLENTY", 100)
+    monkeypatch.setattr(prior, "ROWS_PER_SECOND", 20)
+    setting = {"batch_size": 30, "checkpoint": tmp_path / "run.ckpt", "mean": mean}
+    before = quick(**setting, time_budget=np.float32(5.0), max_iter=np.int64(8)).fit(X, Y)
+    after = quick(**setting, time_budget=30.0, max_iter=12).fit(X, Y)
+    assert (before.n_iter_, after.n_iter_) == (8, 12)
+    assert_array_equal(after.history_["log_evidence"][:8], before.history_["log_evidence"])
 
 
 def network(scale: float) -> FeatureMap:
@@ -269,9 +283,9 @@ def not_a_checkpoint(path: Path, how: str) -> None:
         path.write_bytes(content[:-100])
     elif how == "foreign":
         save_file({"weights": torch.zeros(3)}, path)
-    elif how == "newer":
+    elif how == "older":
         tensors, header = persistence.read(path)
-        persistence.write(path, tensors, header | {"format": "sepgp checkpoint 4"})
+        persistence.write(path, tensors, header | {"format": "sepgp checkpoint 3"})
     else:
         tensors, header = persistence.read(path)
         CHANGES[how](tensors, header)
@@ -296,7 +310,7 @@ CHANGES = {
 }
 
 
-@pytest.mark.parametrize("how", ["empty", "text", "truncated", "foreign", "newer", *CHANGES])
+@pytest.mark.parametrize("how", ["empty", "text", "truncated", "foreign", "older", *CHANGES])
 def test_a_file_that_is_no_checkpoint_is_refused(how, tmp_path) -> None:
     path = tmp_path / "run.ckpt"
     not_a_checkpoint(path, how)

@@ -184,6 +184,21 @@ def test_a_run_that_goes_on_finds_the_same_kernel(short, chosen, tmp_path) -> No
     assert_array_equal(resumed.predict_proba(X), whole.predict_proba(X))
 
 
+@pytest.mark.parametrize(("first", "then"), [(60, 100), (100, 60)])
+def test_a_run_that_went_on_with_more_steps_had_another_kernel(
+    first, then, short, chosen, tmp_path
+) -> None:
+    """Only the longer one chooses its kernel by trials; its file was said to be damaged."""
+    X, y = rows()
+    run = {**QUICK, "checkpoint": tmp_path / "run", "callbacks": [lambda r: r.iteration == 10]}
+    before = GPClassifier(**run, max_iter=first).fit(X, y)
+    found = list(chosen)
+    after = GPClassifier(**run, max_iter=then).fit(X, y)
+    assert chosen == 2 * found
+    assert type(after.kernel_) is type(before.kernel_)
+    assert after.n_iter_ == then
+
+
 def test_a_warped_kernel_starts_as_the_kernel_it_warps() -> None:
     X, y = rows(300)
     plain = GPClassifier(kernel=kernels.RBF(), max_iter=1, **QUICK).fit(X, y)

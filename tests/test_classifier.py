@@ -19,7 +19,7 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import compute_sample_weight
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from sepgp import GPClassifier, InvalidData, kernels
+from sepgp import GPClassifier, InvalidData, InvalidParameter, kernels
 from sepgp.model import Model
 
 EVERY_METHOD = pytest.mark.parametrize("method", METHODS)
@@ -196,6 +196,18 @@ def test_class_weight_multiplies_into_sample_weight(class_weight) -> None:
         product = by_class * (1 if sample_weight is None else sample_weight)
         expected = quick().fit(X_, y, sample_weight=product)
         assert_array_equal(model.predict_proba(PROBE), expected.predict_proba(PROBE))
+
+
+def test_class_weight_was_refused_where_labels_look_like_numbers_or_a_block_lacks_a_class() -> None:
+    weights = {"0": 10.0, "1": 0.1}
+    by_text = quick(class_weight=weights).fit(X, np.where(Y == 1, "1", "0"))
+    by_number = quick(class_weight={0: 10.0, 1: 0.1}).fit(X, Y)
+    assert_array_equal(by_text.predict_proba(X), by_number.predict_proba(X))
+    model = quick(class_weight={1: 5.0})
+    model.partial_fit(X[Y == 0], Y[Y == 0], classes=[0, 1]).partial_fit(X[Y == 1], Y[Y == 1])
+    assert_allclose(model.model_.n_seen, (Y == 0).sum() + 5 * (Y == 1).sum())
+    with pytest.raises(InvalidParameter, match="class_weight has a weight for 'no', but the"):
+        quick(class_weight={"no": 2.0}).fit(X, Y)
 
 
 def test_class_weight_is_by_label() -> None:

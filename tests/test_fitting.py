@@ -321,6 +321,7 @@ def test_inducing_points_by_default_suit_time_and_rows(
         (None, 2.5, 10_000, 10, 1000),
         (None, 0.01, 10_000, 2, 250),
         (None, 0.01, 2000, 2, 2000),
+        (None, float("inf"), 10_000, 2, 2000),
         (1234, 0.01, 10_000, 2, 1234),
     ],
 )

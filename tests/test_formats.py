@@ -288,6 +288,17 @@ def test_folders_that_are_links_were_left_out(tmp_path) -> None:
     assert sum(map(len, open_rows(str(tmp_path / "data")).blocks())) == 4
 
 
+def test_columns_named_by_numbers_were_refused_where_they_had_to_be_changed() -> None:
+    X = sparse.random(60, 3, 0.5, random_state=0)
+    y = np.arange(60) % 2
+    fitted = quick(max_iter=2).fit(pd.DataFrame.sparse.from_spmatrix(X), y)
+    expected = quick(max_iter=2).fit(pd.DataFrame(X.toarray()), y)
+    assert_array_equal(fitted.predict_proba(X.toarray()), expected.predict_proba(X.toarray()))
+    mixed = pd.DataFrame({0: [1, "2,5", 3] * 20, 1: y})
+    assert quick(max_iter=2).fit(mixed, y).encoding_.features == ("0", "1")
+    assert mixed[0].tolist()[:2] == [1, "2,5"]
+
+
 def test_sparse_columns_of_pandas_were_refused() -> None:
     places = pd.get_dummies(pd.Series(["a", "b", "c"] * 20), sparse=True)
     dense = pd.get_dummies(pd.Series(["a", "b", "c"] * 20))

@@ -654,6 +654,36 @@ def test_scores_of_rows_that_training_never_sees_took_most_of_a_short_time(
     assert not any(Spy.asked)
 
 
+@pytest.mark.parametrize("plenty", [570, 600, 601], ids=["halves", "with held-out rows", "folds"])
+def test_held_out_rows_were_scored_by_a_classifier_that_had_seen_them(
+    spy, plenty, monkeypatch
+) -> None:
+    """From 50,000 rows on they are in halves; of 50,000 rows, 3,000 are held out."""
+    monkeypatch.setattr(means, "PLENTY", plenty)
+    monkeypatch.setattr(split, "PLENTY", 600)
+    monkeypatch.setattr(split, "SHARE", 0.06)
+    given = {"n_inducing": 10, "batch_size": 64, "max_iter": 20, "random_state": 0}
+    GPClassifier(mean=spy, **given).fit(X, Y)
+    assert not any(Spy.asked)
+
+
+@pytest.mark.parametrize("seconds", [0, 1e-6])
+def test_a_time_budget_of_nothing_left_no_row_for_the_classifier(seconds) -> None:
+    model = GPClassifier(mean="trees", time_budget=seconds, n_inducing=10, random_state=0)
+    with pytest.warns(UserWarning, match="The classifier of mean= is fitted on"):
+        model.fit(X, Y)
+    assert np.isfinite(model.predict_proba(X)).all()
+
+
+def test_a_rare_class_was_not_among_the_few_rows_of_a_short_time(affords) -> None:
+    affords(50, means.FEWEST_COLUMNS)
+    rare = (np.arange(600) < 12).astype(int)
+    model = GPClassifier(mean=LogisticRegression(), time_budget=1.0, n_inducing=10, random_state=0)
+    for seed in range(3):
+        with pytest.warns(UserWarning, match="The classifier of mean= is fitted on"):
+            model.set_params(random_state=seed).fit(X, rare)
+
+
 def test_rows_that_training_sees_are_of_all_classes() -> None:
     y = (X[:, 0] > 0.5).astype(int)
     y[:2] = 2  # a class of two rows

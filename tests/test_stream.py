@@ -1,6 +1,7 @@
 """Rows that are read anew in every epoch: order, mixing, and equality with rows in memory."""
 
 import threading
+import warnings
 from itertools import islice
 
 import numpy as np
@@ -505,7 +506,7 @@ FAULTS = {
     "text": (lambda i, X, Y: (X, Y.astype(str)), r"source\(\) has the label '0', but the classes"),
     "fewer": (
         lambda i, X, Y: (X[: 70 - i], Y[: 70 - i]),
-        r"has not the 300 rows .*; give the same",
+        r"no longer has the 300 rows .*; give the same",
     ),
     "weights": (lambda i, X, Y: (X, Y, 0 * Y), r"source\(\) has other rows .*; give the same"),
     "flipped": (lambda i, X, Y: (X, 1 - Y), r"source\(\) has other rows .*; give the same"),
@@ -538,7 +539,7 @@ def test_a_file_that_is_truncated_during_training(tmp_path) -> None:
     fitted = model(max_iter=100, callbacks=[lambda r: path.write_bytes(content[:1500]) and None])
     with pytest.raises(
         InvalidData,
-        match=r"rows.parquet (cannot be read \(.*replace|has not the 300|has other rows)",
+        match=r"rows.parquet (cannot be read \(.*replace|no longer has the 300|has other rows)",
     ) as caught:
         fitted.fit("rows.parquet", target="late")
     assert_one_sentence(str(caught.value))
@@ -553,6 +554,52 @@ def test_a_function_may_mix_its_rows_anew() -> None:
         return blocks(X[order], Y[order])()
 
     assert model(max_iter=40).fit(mixed).score(X, Y) > 0.9
+
+
+IN_ORDER = {
+    "held-out rows": {"validation_fraction": 0.2},
+    "a prior mean": {"mean": "trees"},
+    "label means": {},
+}
+
+
+@pytest.mark.parametrize("name", IN_ORDER)
+def test_a_function_that_mixed_its_rows_anew_trained_on_held_out_rows(name) -> None:
+    """Which rows are held out goes by their places; so do folds of scores and of label means."""
+    random, table = np.random.default_rng(0), TABLE
+    if name == "label means":
+        number = np.arange(N) % 40
+        city = np.char.add("c", number.astype(str))
+        table = TABLE.assign(city=city, late=np.where(number < 20, Y, 1))
+
+    def mixed():
+        yield table.iloc[random.permutation(N)]
+
+    warnings.filterwarnings("ignore", message="Column 'city' is read as text")
+    with pytest.raises(InvalidData, match=r"^mixed\(\) has other rows than at its first") as caught:
+        model(max_iter=40, **IN_ORDER[name]).fit(mixed, target="late")
+    assert_one_sentence(str(caught.value))
+
+
+def test_text_in_a_file_that_is_not_utf8_was_a_fault_of_sepgp() -> None:
+    words = pa.array([b"caf\xe9", b"tea"] * 30).cast(pa.string(), safe=False)
+    table = pa.table({"a": words, "late": [0, 1] * 30})
+    pq.write_table(table, "words.parquet")
+    with pytest.raises(InvalidData, match="Column 'a' has text that is not UTF-8; con") as caught:
+        model().fit("words.parquet", target="late")
+    assert_one_sentence(str(caught.value))
+
+
+def test_a_function_was_called_in_another_thread_before_training() -> None:
+    """A connection to a database may be used in the thread that has made it alone."""
+    seen = set()
+
+    def rows():
+        seen.add(threading.current_thread())
+        yield X[:40], Y[:40]
+
+    model().fit(rows)
+    assert seen == {threading.current_thread()}
 
 
 REPLACED = {

@@ -85,14 +85,16 @@ class GPClassifier(Fitted):
         Whether features are shifted and scaled to mean 0 and variance 1, and values beyond two
         standard deviations compressed; see `sepgp.data.scaling.Scaling`.
     tol : float or None
-        Training stops when log Z_q per row grows by less than this in an epoch and ten steps.
+        Training stops when log Z_q per row has grown by less than this over an epoch, and over ten
+        steps at least.
     validation_fraction : float or "auto"
         The share of the rows, at least 0 and below 1, that `fit` holds out. The model is measured
         on at most 10,000 of them at intervals, and the best one is kept: usually the last. "auto"
         is a tenth, and at most 3,000 rows, where 10,000 or more are trained on by minibatches and
         are arrays, tables or Parquet; else it is 0, as with a time budget below 10 seconds and no
-        `mean`. From 5,000 to 10,000 rows of two classes a second training does without a fifth of
-        them, and these calibrate the model of all rows: see `sepgp.training.calibration`.
+        `mean`. From 5,000 to 9,999 rows of two classes, with 500 of each, a second training does
+        without a fifth of them, and these calibrate the model of all rows: see
+        `sepgp.training.calibration`.
     early_stopping : bool
         Whether training ends early, its learning rate falling to 0 all the same, when held-out rows
         have not improved in a fifth of its steps or time, and 50 steps at least.

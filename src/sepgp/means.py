@@ -216,7 +216,8 @@ def cross_fitted(
     parts, found = [], np.empty((len(y), *_latents(n_classes)))
     tried: Sequence[Any] = []
     for k in range(count):
-        where, mine = _some(np.flatnonzero(fold != k), most / count, seed), fold == k
+        mine = fold == k
+        where = _some_of_each(np.flatnonzero(~mine), y, most / count, seed)
         if k == 0:
             tried = candidates(mean, len(where), count == 2, most / count)
         kind, part = chosen(tried, _at(rows, where), _at(rows, mine), n_classes, seed)
@@ -273,6 +274,16 @@ def _some(where: NDArray[np.intp], most: float, seed: int) -> NDArray[np.intp]:
     if len(where) <= most:
         return where
     return np.sort(np.random.default_rng((seed, 4)).choice(where, int(most), replace=False))
+
+
+def _some_of_each(where: NDArray[np.intp], y: Codes, most: float, seed: int) -> NDArray[np.intp]:
+    """The same, with two of each class that has so many, whatever `most` is."""
+    some = _some(where, most, seed)
+    for code in np.unique(y[where]):
+        if np.sum(y[some] == code) < 2:
+            of_class = where[y[where] == code]
+            some = np.union1d(some, _some(of_class, 2, seed))
+    return some
 
 
 def _latents(n_classes: int) -> tuple[int, ...]:

@@ -75,7 +75,8 @@ def fit(
     since = time.perf_counter()
     plan.check()
     settings = settings.resolved()
-    checkpoint, named, rng, seed = begin(settings, previous, run, local_steps=plan.local_steps)
+    local_steps = plan.local_steps
+    checkpoint, planned, named, rng, seed = begin(settings, previous, run, local_steps=local_steps)
     known = None if previous is None else previous.schema.encoding
     # How many rows there are is not known before the pass that holds some of them out.
     share = held_out_share(settings.validation_fraction, None, settings.rows_per_step)
@@ -85,11 +86,12 @@ def fit(
     if previous is None:
         warn_of_columns(schema, surveyed.sample()[0])
         points = None if checkpoint is None else checkpoint.start
-        start = from_rows(settings, surveyed, schema, given.target, rng, points)
+        start = from_rows(planned, surveyed, schema, given.target, rng, points)
     else:
         data = TrainingData(surveyed, held_out, schema, given.target)  # type: ignore[arg-type]
         start = from_model(same_task(previous, data))._replace(target=given.target, moments={})
-    settings, start = settled(settings, start, surveyed)
+    planned, start = settled(planned, start, surveyed)
+    settings = replace(planned, max_iter=settings.max_iter, time_budget=settings.time_budget)
     n_parts = _n_parts(plan, checkpoint, backend)
     survey = surveyed.survey._replace(sample=surveyed.survey.sample.cut(0, 0))
     recipe = Recipe(look, survey, start.scaling, settings.row_dtype(survey.n_rows), digests)

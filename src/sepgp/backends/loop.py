@@ -157,7 +157,7 @@ def train(
         clock = time.perf_counter() - begin
         pace = Pace(schedule, early, state.iteration - first + 1, clock, seconds_per_step(history))
         window = -(-per_epoch // local_steps)
-        finished = pace.done(0) >= 1 or schedule.converged(history, window, leader.n)
+        finished = bool(pace.done(0) >= 1 or schedule.converged(history, window, leader.n))
         last = stop or finished
         rates = [(0.0, 1.0)] if last else pace.rates(local_steps, per_epoch > 1)
         try:

@@ -32,7 +32,7 @@ def predict(
 ) -> None:
     """Predict the probability, the label and the latent f of rows.
 
-    With two classes the probability is that of the second in alphabetical order, or of the one that
+    With two classes the probability is that of the second in sorted order, or of the one that
     sepgp train --positive chose; its column is named after it. With more there is a probability for
     each class, then the label, its probability, and the latent mean and standard deviation of its
     class. The latent function f is what probabilities come from: a large standard deviation says
@@ -77,7 +77,6 @@ def _tables(model: "Fitted", path: str, keep: list[str], exact: bool) -> Iterato
     import pyarrow as pa
 
     from sepgp.data.rows import open_rows
-    from sepgp.data.rows.files import reading
     from sepgp.data.watched import WatchedRows
 
     names = list(model.schema.names or [])
@@ -88,7 +87,6 @@ def _tables(model: "Fitted", path: str, keep: list[str], exact: bool) -> Iterato
         )
     columns = [*names, *(name for name in keep if name not in names)]
     rows = open_rows(path, columns=columns or None)  # now, so that a wrong path makes no file
-    types = rows.types(keep)
 
     def predicted(block: Any) -> Any:
         features = block.X.select(names) if names else block.X
@@ -104,8 +102,7 @@ def _tables(model: "Fitted", path: str, keep: list[str], exact: bool) -> Iterato
         values = numbers if exact else [_rounded(part) for part in numbers]
         labels = pa.array(model.classes[code])
         values.insert(_columns(model).index("label"), labels)
-        with reading(rows.name):
-            kept = {name: block.X[name].cast(types[name]) for name in keep}
+        kept = {name: block.X[name] for name in keep}
         return pa.table(kept | dict(zip(_columns(model), values, strict=True)))
 
     watched = WatchedRows(rows, model.schema.encoding)

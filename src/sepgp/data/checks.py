@@ -104,7 +104,7 @@ def one_per_row(values: NDArray[Any], n_rows: int, what: str) -> None:
 def changed_rows(what: str, n_rows: int) -> InvalidData:
     """The complaint about rows that are not the same at every reading."""
     return InvalidData(
-        f"{what} has not the {n_rows:,} rows that it had at first, or other weights; "
+        f"{what} no longer has the {n_rows:,} rows that it had at first, or has other weights; "
         "give the same rows at every reading."
     )
 
@@ -155,9 +155,9 @@ def labels(values: Any, n_rows: int, what: str = "y") -> NDArray[Any]:
     """The labels of n rows, none missing or infinite, as an array of shape (n,)."""
     y: NDArray[Any] = np.asarray(values)
     one_per_row(y, n_rows, what)
-    missing = y != y if y.dtype.kind in "fO" else np.zeros(len(y), bool)
+    missing = y != y if y.dtype.kind == "f" else np.zeros(len(y), bool)
     if y.dtype == object:
-        missing = missing | (y == None)  # noqa: E711
+        missing = np.fromiter(map(_is_missing, y), bool, len(y))
     if missing.any():
         raise missing_labels(int(np.sum(missing)), what)
     if y.dtype.kind == "f" and np.isinf(y).any():
@@ -169,6 +169,11 @@ def labels(values: Any, n_rows: int, what: str = "y") -> NDArray[Any]:
             f"{what} has labels of type {found}; give text, whole numbers or truth values."
         )
     return y
+
+
+def _is_missing(label: Any) -> bool:
+    """Whether it is None, NaN, or what pandas has for missing values."""
+    return label is None or type(label).__name__ in ("NAType", "NaTType") or bool(label != label)
 
 
 def one_type(y: NDArray[Any], what: str = "y") -> NDArray[Any]:

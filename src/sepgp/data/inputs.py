@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
@@ -20,6 +19,7 @@ from sepgp.data.scaling import Floats
 from sepgp.data.schema import Schema, is_source, needs_encoding, read, schema_of
 from sepgp.data.sentinels import warn_of_sentinels
 from sepgp.data.split import held_out_share
+from sepgp.data.survey import class_factors
 from sepgp.errors import InvalidData, InvalidParameter
 
 ClassWeight = dict[Any, float] | str | None
@@ -111,10 +111,12 @@ def training_data(
     held_out: float | str,
     seed: int,
     batch_size: int,
+    in_order: bool = False,
 ) -> TrainingData:
     """The rows to fit, without the fraction of them that is `held_out`: see `held_out_share`.
 
-    `known` is the schema of the model to go on from, if there is one.
+    `known` is the schema of the model to go on from, if there is one. A stream has to be `in_order`
+    if more is known of its rows by their places.
     """
     given = given._replace(X=in_memory(given.X))
     X = given.X
@@ -132,7 +134,9 @@ def training_data(
         rows = given.rows()
         target = rows.target
         encoding = None if known is None or rows.schema is None else known.encoding
-        data, measured = prepare(rows, class_weight, seed, encoding, batch_size, held_out, choices)
+        data, measured = prepare(
+            rows, class_weight, seed, encoding, batch_size, held_out, choices, in_order
+        )
         schema = schema_of(data.encoding, data.sample()[0].shape[1])
         if isinstance(data, ArrayData):
             data = _without_repeats(data, batch_size)
@@ -162,8 +166,12 @@ def block_data(
     codes = checks.class_codes(labels, classes, remedy=remedy)
     weight = _weights(given.sample_weight, len(rows))
     weight = np.ones(len(rows)) if weight is None else weight
-    if weights is not None:
-        weight *= compute_sample_weight(weights, labels)
+    counts = np.bincount(codes, minlength=len(classes))
+    present = np.flatnonzero(counts)
+    factors = np.ones(len(classes))
+    by_label = dict(zip(classes.tolist(), counts.tolist(), strict=True))
+    factors[present] = class_factors(weights, classes[present], by_label)
+    weight *= factors[codes]
     kept = weight > 0
     if not kept.any():
         raise InvalidData("sample_weight is zero for every row; give some rows positive weight.")

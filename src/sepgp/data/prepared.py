@@ -147,20 +147,26 @@ def prepare(
     batch_size: int = MINIBATCH,
     fraction: float | str = 0.0,
     choices: Choices = AS_FOUND,
+    in_order: bool = False,
 ) -> tuple[Data, ArrayData | None]:
     """Rows for training, without a fraction of them; and at most `MEASURED` of those held out.
 
     They are in memory if a batch or the shuffle buffer holds them, else a stream. `encoding` is
     the one to use; by default it is made from the rows. `fraction`: see `held_out_share`.
+    Which rows are held out, and whose labels a label mean leaves out, goes by their places, so a
+    stream must then have the same order in every reading; and where it has to be `in_order`.
     """
-    sample, rows = Sample(seed, MEASURED), CheckedRows(rows)
-    cached = CachedRows(rows, stream_source.MEMORY)
     share = held_out_share(fraction, rows.n_rows, batch_size)
+    checked = CheckedRows(rows, in_order or share > 0)
+    sample, rows = Sample(seed, MEASURED), checked
+    cached = CachedRows(rows, stream_source.MEMORY)
 
     def training(rows: Rows, others: Callable[[Block], None] | None = None) -> Rows:
         return SplitRows(rows, share, seed, False, others) if share else rows
 
     found = survey(training(cached, sample.add), class_weight, seed, encoding, choices)
+    if found.encoding is not None and found.encoding.by_label:
+        checked.in_order = True
     for note in found.notes:
         warnings.warn(note.sentence(_row_of(cached, note)), stacklevel=2)
     held_out = None

@@ -201,7 +201,7 @@ class Findings:
         encoding, notes = self._encoding, list[Note]()
         labels = self._by_class.labels()
         summaries = [self._by_class.summaries[label] for label in labels]
-        factors = _class_weights(class_weight, labels, self._by_class.counts)
+        factors = class_factors(class_weight, labels, self._by_class.counts)
         total = functools.reduce(operator.add, map(operator.mul, summaries, factors))
         if encoding is None:
             encoding, notes = total.encoding(self._choices, len(labels) <= MOST_LABELS)
@@ -257,10 +257,13 @@ def survey(
     encoding: Encoding | None = None,
     choices: Choices = AS_FOUND,
 ) -> Survey:
-    """Go over all rows once. Memory O(Cd) beside the sample and some blocks. Cost O(nd)."""
-    found = Findings(rows.name, seed, encoding, choices)
-    with closing(prefetch(_blocks(rows), AHEAD)) as blocks:
-        for piece, block in blocks:
+    """Go over all rows once. Memory O(Cd) beside the sample and some blocks. Cost O(nd).
+
+    Files and arrays are read ahead, in another thread. A function of the user's may need this one.
+    """
+    found, blocks = Findings(rows.name, seed, encoding, choices), _blocks(rows)
+    with closing(prefetch(blocks, AHEAD) if rows.splittable else blocks) as ahead:
+        for piece, block in ahead:
             found.add(piece, block)
     return found.survey(rows.n_pieces, class_weight)
 
@@ -284,9 +287,10 @@ def _union(a: NDArray[Any], b: NDArray[Any], name: str) -> NDArray[Any]:
     return checks.distinct(np.concatenate(both), name)
 
 
-def _class_weights(
+def class_factors(
     given: dict[Any, float] | str | None, labels: NDArray[Any], counts: dict[Any, int]
 ) -> Floats:
+    """The weights of classes, by the number of rows that each label has: shape (C,)."""
     if given is None:
         return np.ones(len(labels))
     if isinstance(given, str):  # "balanced"

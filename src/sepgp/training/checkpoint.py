@@ -4,6 +4,7 @@ import math
 import os
 import time
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +18,18 @@ from sepgp.files.atomic import remove_leftovers
 from sepgp.files.content import DAMAGE
 from sepgp.training.monitor import Best
 from sepgp.training.record import Record
+from sepgp.training.settings import Settings
 from sepgp.training.step import TrainingState
 
-FORMAT = "sepgp checkpoint 3"
+FORMAT = "sepgp checkpoint 4"
 Identity = dict[str, tuple[str, str]]
 """What tells a run from others: by name, a value as people read it, and its digest."""
 
 
 LIMITS = ("max_iter", "time_budget", "tol", "early_stopping")
 """Settings that say when a run ends: with others of these it is the same run, and goes on."""
+PLAN = ("max_iter", "time_budget")
+"""Those that more than the end depends on: which rows are held out, which kernel is taken, …"""
 
 
 def identity(**values: Any) -> Identity:
@@ -77,6 +81,7 @@ class Checkpoint:
         self._tensors: dict[str, torch.Tensor] = {}
         self._header: dict[str, Any] | None = None
         self._identity: Identity = {}
+        self._plan: dict[str, Any] = {}
         self._seed = 0
         self._start: torch.Tensor = torch.empty(0)
         self._written = 0.0
@@ -102,6 +107,8 @@ class Checkpoint:
         right = m > 0 and d > 0 and tensors["sites.Lambda"].shape[-2:] == (m, m)
         right &= tensors["start"].dtype == torch.float64 and persistence.finite(tensors["start"])
         right &= all(len(named) == 2 for named in header["identity"].values())
+        right &= set(header["plan"]) == set(PLAN)
+        right &= all(v is None or isinstance(v, int | float) for v in header["plan"].values())
         right &= isinstance(seed, int) and 0 <= seed < 2**31
         if not right:
             raise ValueError("its parts do not belong together")
@@ -124,6 +131,18 @@ class Checkpoint:
     def start(self) -> torch.Tensor | None:
         """Where the inducing points of the run in the file started, shape (m, d), or None."""
         return self._tensors.get("start")
+
+    def as_planned(self, settings: Settings) -> Settings:
+        """The settings with the steps and seconds that the run in the file began with.
+
+        What was decided by them at first stays as it was when the run goes on with others.
+        """
+        if self._header is not None:
+            self._plan = self._header["plan"]
+        else:
+            plan = {name: getattr(settings, name) for name in PLAN}
+            self._plan = {k: v.item() if isinstance(v, np.generic) else v for k, v in plan.items()}
+        return replace(settings, **self._plan)
 
     def value(self, name: str) -> str | None:
         """A value that identifies the run in the file, as people read it; None if unknown."""
@@ -208,6 +227,7 @@ class Checkpoint:
         header = {
             "format": FORMAT,
             "identity": self._identity,
+            "plan": self._plan,
             "seed": self._seed,
             "seconds": seconds,
             "finished": finished,

@@ -7,7 +7,7 @@ import time
 import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -34,7 +34,7 @@ from sepgp.training.memory import check_sites, enough
 from sepgp.training.monitor import CHUNK, Monitor
 from sepgp.training.prior import going_on, learned, with_scores
 from sepgp.training.progress import ProgressLine
-from sepgp.training.record import Callback, Record, as_columns
+from sepgp.training.record import Callback, Listeners, Record, as_columns
 from sepgp.training.schedule import Schedule
 from sepgp.training.settings import Settings, at_least
 from sepgp.training.start import Start, from_model, from_rows, settled
@@ -73,34 +73,41 @@ def fit(settings: Settings, given: Given, previous: Model | None, run: Run) -> M
     A run whose checkpoint is there goes on from it.
     """
     since = time.perf_counter()
-    checkpoint, named, rng, seed = begin(settings, previous, run)
+    checkpoint, planned, named, rng, seed = begin(settings, previous, run)
     data = training_data(
         given,
         known=None if previous is None else previous.schema,
         class_weight=settings.class_weight,
-        held_out=settings.held_out,
+        held_out=planned.held_out,
+        in_order=settings.mean is not None,
         seed=seed,
         batch_size=settings.rows_per_step,
     )
     check_positive(settings.pos_label, data.data.classes)
-    return fit_data(settings, data, rng, seed, previous, run, checkpoint, named, since)
+    return fit_data(settings, planned, data, rng, seed, previous, run, checkpoint, named, since)
 
 
 def begin(
     settings: Settings, previous: Model | None, run: Run, **plan: Any
-) -> tuple[Checkpoint | None, Identity, np.random.RandomState, int]:
-    """Checkpoint, identity, random numbers and seed of a run; those of a file if there is one."""
+) -> tuple[Checkpoint | None, Settings, Identity, np.random.RandomState, int]:
+    """Checkpoint, plan, identity, random numbers and seed of a run, by its file if there is one.
+
+    The plan is the settings with the steps and seconds that the run began with: they decide all
+    but when it ends.
+    """
     run.check()
     checkpoint, named = None, identity(**vars(settings), **plan, warm_start=previous is not None)
+    planned = settings
     if run.checkpoint is not None:
         checkpoint = Checkpoint(run.checkpoint, run.checkpoint_every)
+        planned = checkpoint.as_planned(settings)
         if run.random_state is not None:  # before numbers are drawn from it
             named |= identity(random_state=run.random_state)
     rng = check_random_state(run.random_state)
     seed = int(rng.randint(2**31 - 1))
     if checkpoint is not None and checkpoint.seed is not None:
         seed = checkpoint.seed
-    return checkpoint, named, rng, seed
+    return checkpoint, planned, named, rng, seed
 
 
 def check_positive(label: Any, classes: NDArray[Any]) -> None:
@@ -118,6 +125,7 @@ def check_positive(label: Any, classes: NDArray[Any]) -> None:
 
 def fit_data(
     settings: Settings,
+    planned: Settings,
     given: TrainingData,
     rng: np.random.RandomState,
     seed: int,
@@ -127,22 +135,23 @@ def fit_data(
     named: Identity,
     since: float,
 ) -> Model:
-    """Train on rows that are checked; `named` and the rows identify the run.
+    """Train on rows that are checked, as `planned`; `named` and the rows identify the run.
 
     It began when the clock of `time.perf_counter` said `since`.
     """
     if previous is not None:
         same_task(previous, given)
-    given, mean = with_scores(settings, given, seed)
+    given, mean = with_scores(planned, given, seed)
     data, held_out, schema, target = given
     if previous is None:
         points = None if checkpoint is None else checkpoint.start
-        start = from_rows(settings, data, schema, target, rng, points, mean)
+        start = from_rows(planned, data, schema, target, rng, points, mean)
     else:
-        mean = going_on(settings, mean, previous.mean)
+        mean = going_on(planned, mean, previous.mean)
         start = from_model(previous)._replace(target=target, moments={}, mean=mean)
-    settings, start = settled(settings, start, data)
-    source = start.source(settings, data, seed)
+    planned, start = settled(planned, start, data)
+    settings = replace(planned, max_iter=settings.max_iter, time_budget=settings.time_budget)
+    source = start.source(planned, data, seed)
     minibatch = source.batches_per_epoch > 1
     copies = 1 if checkpoint is None else 3  # the state, what is written, and its bytes
     n_latent = math.prod(start.likelihood.latents)
@@ -160,7 +169,7 @@ def fit_data(
         checkpoint.identify(named, seed, start.Z)
     monitor = None
     if held_out is not None:
-        measured = start.source(settings, held_out, seed, CHUNK)
+        measured = start.source(planned, held_out, seed, CHUNK)
         monitor = Monitor(engine.hyper, start.likelihood, measured)
     # With many classes ξ does not move along the gradient of log Z_q itself.
     exact = not (minibatch or start.likelihood.latents)
@@ -168,10 +177,14 @@ def fit_data(
     calibrated = previous is None and calibration.is_wanted(settings, data, elapsed)
     timed = calibration.first_part(settings, elapsed) if calibrated else settings
     schedule = Schedule.of(timed, source.batches_per_epoch, exact)
+    listeners = Listeners(run.callbacks)
+    run = replace(run, callbacks=[listeners])
     model = run_training(
         settings, start, engine, schedule, state, source, seed, run, checkpoint, monitor, since
     )
-    return _calibrated(settings, start, data, model, seed, run, since) if calibrated else model
+    if not calibrated or listeners.said_stop:
+        return model
+    return _calibrated(settings, start, data, model, seed, run, since)
 
 
 def _calibrated(

@@ -56,7 +56,7 @@ def train(
             number, per_epoch = state.iteration - first + 1, source.batches_per_epoch
             planned = schedule.done(number, clock() + measuring, seconds_per_step(history))
             done = early.done(planned, number)
-            finished = done >= 1 or schedule.converged(history, per_epoch, n)
+            finished = bool(done >= 1 or schedule.converged(history, per_epoch, n))
             last = stop or finished
             rate, share = schedule.rates(number, done, planned, minibatches=per_epoch > 1)
             rate, xi = 0.0 if last else rate, state.xi

@@ -20,6 +20,8 @@ logger = logging.getLogger(__name__)
 
 ROWS_PER_SECOND = 100_000
 """More than steps of training go over. With a time budget others need no score."""
+FEWEST = 100
+"""Rows that are scored and trained on, however short the time."""
 CALIBRATED = 1_000
 """New rows that the ratio of a mean is found from, at least; fewer say little of it."""
 LEAST, LARGEST = 0.1, 4.0
@@ -48,7 +50,8 @@ def with_scores(
     n_rows, n = data.n_rows, float(data.weight.sum())
     data = seen_in_time(settings, data, seed)
     _warn_of_few(settings, data, n_rows)
-    if held_out is None or settings.validation_fraction != AUTO or in_halves(settings, data):
+    in_folds = held_out is not None and not in_halves(settings, data, held_out)
+    if held_out is None or settings.validation_fraction != AUTO or not in_folds:
         mean, data = of_rows(settings, data, seed)
         held_out = _with_score(held_out, mean)
     else:
@@ -82,6 +85,7 @@ def of_rows(settings: Settings, data: ArrayData, seed: int) -> tuple[Mean, Array
 def seen_in_time(settings: Settings, data: ArrayData, seed: int) -> ArrayData:
     """The rows, or as many of each class as training can see in its time."""
     most = ROWS_PER_SECOND * (np.inf if settings.time_budget is None else settings.time_budget)
+    most = max(most, FEWEST)
     if data.n_rows <= most:
         return data
     logger.info("mean: %.0f of %d rows are scored and trained on", most, data.n_rows)
@@ -101,11 +105,12 @@ def _warn_of_few(settings: Settings, data: ArrayData, n_rows: int) -> None:
         )
 
 
-def in_halves(settings: Settings, data: ArrayData) -> bool:
-    """Whether there will be a classifier for each half of the rows, and not for more folds."""
-    n_columns = data.X.shape[1]
-    most = affordable(data.n_rows, n_columns, len(data.classes), settings.time_budget)
-    return n_folds(data.n_rows, int(np.bincount(data.y).min()), most) == 2
+def in_halves(settings: Settings, data: ArrayData, held_out: ArrayData) -> bool:
+    """Whether all these rows together will be in two halves, with a classifier for each."""
+    n_rows, n_classes = data.n_rows + held_out.n_rows, len(data.classes)
+    rarest = np.bincount(np.concatenate([data.y, held_out.y])).min()
+    most = affordable(n_rows, data.X.shape[1], n_classes, settings.time_budget)
+    return n_folds(n_rows, int(rarest), most) == 2
 
 
 def calibration(data: ArrayData) -> float:

@@ -34,6 +34,19 @@ History = dict[str, NDArray[Any]]
 """A column of records by name."""
 
 
+class Listeners:
+    """Callbacks as one, which remembers whether any of them has said stop."""
+
+    def __init__(self, callbacks: Sequence[Callback] | None) -> None:
+        self._callbacks, self.said_stop = tuple(callbacks or ()), False
+
+    def __call__(self, record: Record) -> bool:
+        """Call all of them."""
+        stop = any([callback(record) for callback in self._callbacks])
+        self.said_stop |= stop
+        return stop
+
+
 def as_columns(records: Sequence[Record]) -> History:
     """The history as a table, each column in its own type."""
     return {

@@ -263,8 +263,8 @@ def rows_per_step(settings: Settings, n_rows: int, n_classes: int) -> int:
     size = settings.rows_per_step
     if settings.batch_size is not None or settings.time_budget is None or n_rows <= size:
         return size
-    affordable = int(STEP_ROWS * _per_two_classes(settings.time_budget, n_classes))
-    return min(size, max(LEAST_ROWS, affordable))
+    affordable = STEP_ROWS * _per_two_classes(settings.time_budget, n_classes)
+    return int(min(size, max(LEAST_ROWS, affordable)))
 
 
 def _per_two_classes(seconds: float, n_classes: int) -> float:

@@ -102,10 +102,6 @@ class Rows(ABC):
     def read(self, piece: int, skip: int = 0, size: int = BLOCK) -> Iterator[Block]:
         """Blocks of at most `size` rows of a piece, from its row number `skip` on."""
 
-    def types(self, names: Sequence[str]) -> dict[str, pa.DataType]:
-        """The types of some of the columns."""
-        return {} if self.schema is None else {n: self.schema.field(n).type for n in names}
-
     def blocks(self, size: int = BLOCK) -> Iterator[Block]:
         """All rows in their own order."""
         for piece in range(self.n_pieces):

@@ -1,6 +1,5 @@
 """Rows that must be the same whenever they are read."""
 
-import sys
 import zlib
 from array import array
 from collections.abc import Iterator
@@ -23,44 +22,51 @@ Digests = NDArray[np.uint64]
 class CheckedRows(WrappedRows):
     """The same rows; an error if they are others than when they were read for the first time.
 
-    What is compared are sums of the rows' digests: over `WINDOW` rows, and where rows can only be
-    read in their own order, as those of a function, over all of them: it may mix them anew. Text
-    counts by its digest, and numbers by their bits. Cost O(d) per row, less than encoding them.
+    What is compared are sums over `WINDOW` rows of their digests times their places. Rows that can
+    only be read in their own order, as those of a function, may be mixed anew unless they have to
+    be `in_order`: then it is the sum over all of them, without places. Text counts by its digest,
+    and numbers by their bits. Cost O(d) per row, less than encoding them.
     """
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: Rows, in_order: bool = False) -> None:
         super().__init__(rows)
-        self._window = WINDOW if rows.splittable else sys.maxsize
+        self.in_order = in_order or rows.splittable
+        """Whether rows have to be in the same order, too, in what is read from now on."""
         self._known: dict[int, array[int]] = {}
         """By piece, the digests of its windows."""
-        self._counts: dict[int, int] = {}
-        """By piece, its rows, once all of them have been read."""
+        self._whole: dict[int, tuple[int, int]] = {}
+        """By piece, how many rows it has and their digest, once all of them have been read."""
 
     def read(self, piece: int, skip: int = 0, size: int = BLOCK) -> Iterator[Block]:
         """Blocks of a piece."""
-        place, digest, whole = skip, 0, skip % self._window == 0
+        n_rows, whole = self._whole.get(piece, (None, None))
+        place, digest, total, complete = skip, 0, 0, skip % WINDOW == 0
         for block in self._rows.read(piece, skip, size):
             digests, begin = row_digests(block), 0
+            total = (total + int(digests.sum())) % 2**64
+            digests *= 2 * np.arange(place, place + len(block), dtype=np.uint64) + np.uint64(1)
             while begin < len(block):
-                end = min(len(block), begin + self._window - place % self._window)
+                end = min(len(block), begin + WINDOW - place % WINDOW)
                 digest = (digest + int(digests[begin:end].sum())) % 2**64
                 place, begin = place + end - begin, end
-                if place % self._window == 0 or place == self._counts.get(piece):
-                    if whole:
-                        self._compare(piece, (place - 1) // self._window, digest)
-                    digest, whole = 0, True
+                if place % WINDOW == 0 or place == n_rows:
+                    if complete:
+                        self._compare(piece, (place - 1) // WINDOW, digest)
+                    digest, complete = 0, True
+            if not self.in_order and not skip and place == n_rows and total != whole:
+                raise other_rows(self.name)
             yield block
-        if not skip and piece not in self._counts:
-            if place % self._window:
-                self._compare(piece, place // self._window, digest)
-            self._counts[piece] = place
+        if not skip and n_rows is None:
+            if place % WINDOW:
+                self._compare(piece, place // WINDOW, digest)
+            self._whole[piece] = place, total
 
     def _compare(self, piece: int, window: int, digest: int) -> None:
         """Keep the digest of a window, or compare it with the one that is known."""
         known = self._known.setdefault(piece, array("Q"))
         if window == len(known):
             known.append(digest)
-        elif window < len(known) and known[window] != digest:
+        elif self.in_order and window < len(known) and known[window] != digest:
             raise other_rows(self.name)
 
 
@@ -97,8 +103,9 @@ def _bits_of_column(column: pa.ChunkedArray, name: str, which: str) -> Digests:
         return np.asarray(times.fill_null(0).to_numpy().view(np.uint64))
     if which == "text":
         coded = text(column).combine_chunks().dictionary_encode()
-        levels = [zlib.crc32(level.encode()) for level in coded.dictionary.to_pylist()]
-        where = coded.indices.fill_null(len(levels)).to_numpy()
+        # As bytes, which need be no text: whoever encodes the column says so.
+        levels = map(zlib.crc32, coded.dictionary.cast(pa.large_binary()).to_pylist())
+        where = coded.indices.fill_null(len(coded.dictionary)).to_numpy()
         return np.asarray(np.array([*levels, 0], np.uint64)[where])
     return np.zeros(len(column), np.uint64)
 

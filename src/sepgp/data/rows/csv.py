@@ -28,9 +28,8 @@ class CSVRows(LineRows):
     """Rows of CSV files.
 
     Every file has a header line. Values in quotes may contain line ends. All are text: what they
-    mean is found when all of them are known, see `sepgp.data.columns`. Only labels and other
-    columns that `types` is asked for have the type that the beginning, the middle and the end of
-    the first file suggest.
+    mean is found when all of them are known, see `sepgp.data.columns`. Only labels have the type
+    that the beginning, the middle and the end of the first file suggest.
     """
 
     def __init__(self, files: Sequence[str], wanted: Wanted) -> None:
@@ -46,17 +45,17 @@ class CSVRows(LineRows):
             same_columns(path, self._headers[path], files[0], self._columns.all)
         self._types = dict.fromkeys(self._columns.all, pa.string())
         if self.target is not None:
-            self._types |= self.types([self.target])
+            self._types[self.target] = self._natural_type(self.target)
         self.schema = pa.schema([(c, pa.string()) for c in self._columns.features])
 
-    def types(self, names: Sequence[str]) -> dict[str, pa.DataType]:
-        """The types of columns that their values suggest."""
-        if not names:
-            return {}
-        texts = dict.fromkeys(names, pa.large_string())
+    def _natural_type(self, name: str) -> pa.DataType:
+        """The type of a column that its values suggest."""
         with reading(self.name):
-            some = [self._parse(self._pieces[piece], texts) for piece in self._some()]
-        return {name: _natural(pa.concat_tables(some)[name]) for name in names}
+            some = [
+                self._parse(self._pieces[piece], {name: pa.large_string()})
+                for piece in self._some()
+            ]
+        return _natural(pa.concat_tables(some)[name])
 
     def _header(self, path: str, file: BinaryIO) -> None:
         """Find the header, which may come after a title: as wide as most records behind it.

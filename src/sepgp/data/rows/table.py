@@ -1,7 +1,7 @@
 """Rows of a table in memory."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from numbers import Number
 from typing import Any
@@ -48,9 +48,11 @@ class TableRows(RowsInMemory):
 
 
 def in_memory(data: Any) -> Any:
-    """A lazy frame of polars as the frame it stands for, and a sparse matrix as a dense one."""
+    """A lazy frame of polars as the frame it stands for, and what is sparse as dense."""
     if hasattr(data, "collect") and hasattr(data, "collect_schema"):
         return data.collect()
+    if _is_pandas(data) and hasattr(data, "columns"):
+        return _with(data, {n: data[n].sparse.to_dense() for n in _sparse(data)})
     sparse = sys.modules.get("scipy.sparse")  # which is imported if there is such a matrix
     return data.toarray() if sparse is not None and sparse.issparse(data) else data
 
@@ -75,9 +77,10 @@ def arrow(data: Any, name: str = "X") -> pa.Table:
     checks.unique_names(list(map(str, names)), name)
     try:
         if _is_pandas(data):  # its index is not a column
-            return pa.Table.from_pandas(_without_mixtures(data), preserve_index=False)
+            data = _without_mixtures(in_memory(data))
+            return pa.Table.from_pandas(data, preserve_index=False)
         return without_views(pa.table(data))
-    except (pa.ArrowException, TypeError, ValueError) as error:
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         where = f", {error.args[1]}" if len(error.args) > 1 else ""  # pandas' column
         raise InvalidData(
             f"{name} has a column of mixed or unknown values ({reason(error)}{where}); "
@@ -88,20 +91,35 @@ def arrow(data: Any, name: str = "X") -> pa.Table:
 def _without_mixtures(data: Any) -> Any:
     """A table of pandas with text instead of objects where some are text and others numbers.
 
-    Numbers are written with a decimal comma if the texts have it. Sparse columns become dense.
+    Numbers are written with a decimal comma if the texts have it.
     """
+    plain = {}
     for name in data.columns:
-        if hasattr(data[name], "sparse"):
-            data = data.assign(**{name: data[name].sparse.to_dense()})
-        if data[name].dtype == "object":
-            known = data[name].dropna()
+        column = data[name]
+        if column.dtype == "object":
+            known = column.dropna()
             kinds = set(map(type, known))
             if str in kinds and len(kinds) > 1 and all(issubclass(k, str | Number) for k in kinds):
                 texts = pa.array([v for v in known if isinstance(v, str)], pa.large_string())
                 points, commas = (parsed(texts, comma).values for comma in (False, True))
                 point = "," if np.isnan(points).sum() > np.isnan(commas).sum() else "."
                 written = partial(_written, point=point)
-                data = data.assign(**{name: data[name].map(written, na_action="ignore")})
+                plain[name] = column.map(written, na_action="ignore")
+    return _with(data, plain)
+
+
+def _sparse(data: Any) -> list[Any]:
+    """The names of columns of pandas that are sparse."""
+    pairs = zip(data.columns, data.dtypes, strict=True)
+    return [name for name, dtype in pairs if type(dtype).__name__ == "SparseDtype"]
+
+
+def _with(data: Any, columns: Mapping[Any, Any]) -> Any:
+    """A table of pandas with some columns in the place of those of the same names."""
+    if columns:
+        data = data.copy(deep=False)
+        for name, column in columns.items():
+            data[name] = column
     return data
 
 
