@@ -76,6 +76,7 @@ def test_a_model_is_described_as_json(folder) -> None:
     told = json.loads(run("info", folder / "m.sepgp", "--json").stdout)
     model = sepgp.load(folder / "m.sepgp")
     assert told["classes"] == ["no", "yes"]
+    assert told["method"] == "sep"
     assert (told["n_inducing"], told["steps"]) == (10, model.n_iter_)
     assert told["seconds"] == model.history_["seconds"][-1]
     shares = {column["name"]: column["relevance"] for column in told["columns"]}
@@ -129,6 +130,40 @@ def test_a_class_of_numbers_is_chosen_by_its_text(folder, tmp_path) -> None:
     out = tmp_path / "p.csv"
     assert run("predict", tmp_path / "m.sepgp", tmp_path / "t.csv", "--out", out).returncode == 0
     assert "probability_0" in pd.read_csv(out)
+    # The classes are then in descending order, and rows were said to have labels of none of them.
+    page = tmp_path / "r.html"
+    done = run("report", tmp_path / "m.sepgp", tmp_path / "t.csv", "--out", page)
+    assert done.returncode == 0, done.stderr
+    assert page.exists()
+
+
+def test_labels_of_a_file_were_numbers_where_those_of_the_model_are_text(tmp_path) -> None:
+    labels = np.array(["0", "1", "unknown"])[np.arange(200) % 3]
+    table = loans(200, 0).drop(columns="defaulted").assign(y=labels)
+    known = table[table.y != "unknown"]
+    known.to_csv(tmp_path / "known.csv", index=False)
+    model = sepgp.GPClassifier(n_inducing=5, max_iter=3, random_state=0).fit(table, target="y")
+    model.save(tmp_path / "m.sepgp")
+    found = model.score(tmp_path / "known.csv")
+    assert found == model.score(known.drop(columns="y"), known.y) > 0.2  # it was 0.0
+    done = run("evaluate", tmp_path / "m.sepgp", tmp_path / "known.csv")
+    assert done.returncode == 0, done.stderr
+    model.partial_fit(tmp_path / "known.csv", target="y")
+    assert model.model_.n_seen == len(table) + len(known)
+
+
+def test_an_update_made_a_model_stop_forgetting(folder, tmp_path) -> None:
+    model = sepgp.load(folder / "m.sepgp").set_params(forgetting=0.5)
+    model.save(tmp_path / "m.sepgp")
+    before = model.model_.n_seen
+    done = run("update", tmp_path / "m.sepgp", folder / "loans.csv")
+    assert done.returncode == 0, done.stderr
+    updated = sepgp.load(tmp_path / "m.sepgp")
+    assert updated.forgetting == 0.5
+    new = len(pd.read_csv(folder / "loans.csv"))
+    assert updated.model_.n_seen == pytest.approx(before / 2 + new)
+    run("update", tmp_path / "m.sepgp", folder / "loans.csv", "--forgetting", 1)
+    assert sepgp.load(tmp_path / "m.sepgp").forgetting == 1
 
 
 def test_a_file_has_a_score(folder) -> None:

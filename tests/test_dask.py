@@ -142,6 +142,14 @@ def test_weights_labels_and_rows_in_other_chunks(client) -> None:
 
 
 @pytest.mark.slow
+def test_weights_beside_a_path_were_ignored(client, tmp_path) -> None:
+    FRAME.to_parquet(tmp_path / "rows.parquet")
+    weight = da.from_array(np.ones(300))
+    with pytest.raises(InvalidData, match="sample_weight is given beside a path; name the col"):
+        quick().fit(str(tmp_path / "rows.parquet"), target="y", sample_weight=weight)
+
+
+@pytest.mark.slow
 def test_unknown_sizes_are_fine_if_chunks_agree(client) -> None:
     rows, labels = arrays(X, Y)
     kept = labels >= 0

@@ -309,6 +309,55 @@ def test_units_that_can_be_turned_into_each_other_are_one(texts, unit, values) -
 
 
 @pytest.mark.parametrize(
+    ("most", "other"),
+    [("$52,000", "$25/hour"), ("1200 €", "12 €/m²"), ("$25/hour", "$52,000"), ("800 €", "120 T€")],
+)
+def test_amounts_of_money_in_other_units_were_taken_as_one(most, other) -> None:
+    _, values, (said,) = read_as(x=[most] * 98 + [other] * 2)
+    assert values["x"].isna().sum() == 2
+    assert f"2 of its 100 values are not, such as {other!r}" in said
+
+
+@pytest.mark.parametrize(
+    ("texts", "unit", "values"),
+    [
+        (["5k", "12.5k", "800"], "", [5000, 12_500, 800]),
+        (["$5k", "$12.5k", "$800"], "$", [5000, 12_500, 800]),
+        (["3M", "1.5M", "2B"], "mio", [3, 1.5, 2000]),
+    ],
+)
+def test_numbers_of_new_rows_were_thousands_where_most_texts_were(texts, unit, values) -> None:
+    found, read, said = read_as(x=[*texts[:2] * 40, *texts])
+    assert found["x"].unit == unit
+    assert_allclose(read["x"][-3:], values)
+    assert not said
+    typed = found["x"].values(pa.chunked_array([[800.0, 5000.0]]))
+    assert_allclose(typed.to_numpy(), [800, 5000])
+
+
+def test_texts_with_spaces_that_do_not_break_were_others() -> None:
+    found, _, _ = read_as(x=["New York", "New\u00a0York", "Rome"] * 30)
+    features = found["x"].encode(pa.chunked_array([["New York", "New\u00a0York", "ROME", None]]))
+    assert (features[0] == features[1]).all()
+    assert features[:3, : len(found["x"].levels)].sum() == 3
+
+
+def test_canadian_dollars_were_approximately_dollars() -> None:
+    found, values, _ = read_as(x=["CAD 5,000", "CAD 70"] * 30)
+    assert found["x"].unit == "cad"
+    assert values["x"][:2].tolist() == [5000, 70]
+    _, values, _ = read_as(x=["$5"] * 98 + ["CA$5"] * 2)
+    assert values["x"].isna().sum() == 2
+    _, values, _ = read_as(x=["ca. 5", "~7", "approx 3", "ca 2"] * 20)
+    assert values["x"][:4].tolist() == [5, 7, 3, 2]
+
+
+def test_the_year_1_was_2001() -> None:
+    _, values, _ = read_as(x=["01/13/0001 00:00:00", "01/13/1999 00:00:00", "1/14/21"] * 20)
+    assert values["x"].dt.year[:3].tolist() == [1, 1999, 2021]
+
+
+@pytest.mark.parametrize(
     ("texts", "unit", "values"),
     [
         (["52nd", "1st", "113th", "3rd"], "th", [52, 1, 113, 3]),

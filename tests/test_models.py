@@ -80,6 +80,14 @@ def test_a_file_tells_the_method_that_auto_stood_for(n_inducing, expected, tmp_p
     assert re.search(r"method +(\w+), float64", told)[1] == expected
 
 
+def test_a_model_with_cuts_in_an_array_could_not_be_saved(tmp_path) -> None:
+    table = pd.DataFrame(X, columns=["a", "b"]).assign(y=Y)
+    cuts = {"a": np.array([0.5, 2.0])}
+    model = quick(n_factors=cuts).fit(table, target="y")
+    model.save(tmp_path / "m.sepgp")
+    assert sepgp.load(tmp_path / "m.sepgp").n_factors == {"a": [0.5, 2.0]}
+
+
 def test_a_loaded_model_can_be_saved_again(tmp_path) -> None:
     quick().fit(X, Y).save(tmp_path / "one.sepgp")
     sepgp.load(tmp_path / "one.sepgp").save(tmp_path / "two.sepgp")

@@ -6,6 +6,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from quick import METHODS, blobs, quick
 
+from sepgp import InvalidParameter
 from sepgp.data.prepared import ArrayData
 from sepgp.training import online
 
@@ -86,6 +87,17 @@ def test_blocks_of_sep_are_absorbed_as_one_pass_of_adf(monkeypatch) -> None:
     sep.partial_fit(X, y)
     assert len(absorbed) == 1
     assert_allclose(sep.model_.sites.Lambda, adf.model_.sites.Lambda)
+
+
+def test_a_label_that_is_none_of_two_classes_turned_the_model() -> None:
+    X, y = np.random.default_rng(0).normal(size=(60, 2)), np.arange(60) % 3
+    with pytest.raises(InvalidParameter, match="pos_label=2 chooses one of two classes"):
+        quick(pos_label=2).partial_fit(X, y)
+    model = quick().fit(X, y)
+    with pytest.raises(InvalidParameter, match="pos_label=2 chooses one of two classes"):
+        model.model_.about(2)
+    with pytest.raises(InvalidParameter, match="pos_label='yes' is not among the classes"):
+        quick().fit(X, y > 0).model_.about("yes")
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from sepgp.data import checks
 from sepgp.data.batches import scaled
 from sepgp.data.scaling import Floats, Scaling
 from sepgp.data.schema import Schema, is_source
@@ -125,12 +126,14 @@ class Model:
         """The share of right labels among those of rows, by weight, in one pass."""
         right = total = 0.0
         for block in rows.blocks():
-            right += block.weight @ (self.labels(block.X) == block.y)
+            y = checks.like_classes(block.y, self.classes)
+            right += block.weight @ (self.labels(block.X) == y)
             total += block.weight.sum()
         return float(right / total)
 
     def about(self, label: Any) -> Self:
         """The same model with `label`, one of its two classes, as the second; None for itself."""
+        checks.positive(label, self.classes)
         if label is None or str(self.classes[1]) == str(label):
             return self
         predictor = self.predictor._replace(beta=-self.predictor.beta)

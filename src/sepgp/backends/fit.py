@@ -27,6 +27,7 @@ from sepgp.backends.partitions import (
 from sepgp.backends.progress import RoundLine
 from sepgp.backends.rounds import Leader
 from sepgp.backends.views import BY_PART, view_of
+from sepgp.data import checks
 from sepgp.data.batches import Batching
 from sepgp.data.columns.texts import AS_FOUND, Choices
 from sepgp.data.inputs import TrainingData, warn_of_columns
@@ -40,7 +41,7 @@ from sepgp.inference.method import METHODS
 from sepgp.model import Model
 from sepgp.training.checkpoint import Checkpoint
 from sepgp.training.checkpoint import identity as identified
-from sepgp.training.fit import Run, begin, check_positive, engine_of, model_of, same_task, shapes
+from sepgp.training.fit import Run, begin, engine_of, model_of, same_task, shapes
 from sepgp.training.memory import check_sites
 from sepgp.training.monitor import CHUNK, Monitor
 from sepgp.training.record import Record
@@ -131,7 +132,7 @@ def _look(
     ]
     seen = tree_sum(backend, "add-what-was-seen", calls)
     survey: Survey = seen.found.survey(len(partitions), settings.class_weight)
-    check_positive(settings.pos_label, survey.classes)
+    checks.positive(settings.pos_label, survey.classes)
     for note in survey.notes:
         warnings.warn(note.sentence(None), stacklevel=2)
     if not look.held_out:

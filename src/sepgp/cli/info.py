@@ -69,7 +69,7 @@ def _described(path: Path) -> dict[str, Any]:
         m, d = arrays["Z"].shape
         return {
             "sepgp": header["sepgp"],
-            "method": header["parameters"]["method"],
+            "method": header.get("method", header["parameters"]["method"]),
             "dtype": header.get("dtype", header["parameters"]["dtype"]),
             "classes": header["classes"],
             "target": header["target"],

@@ -23,7 +23,8 @@ NewOut = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Where the new model goes; else MODEL.")
 ]
 Forgetting = Annotated[
-    float, typer.Option(metavar="FACTOR", help="Factor on the weight of old rows, per block.")
+    float | None,
+    typer.Option(metavar="FACTOR", help="Factor on the weight of old rows, per block."),
 ]
 Labels = Annotated[str, typer.Option(metavar="COLUMN", help="The column with the labels.")]
 Columns = Annotated[
@@ -194,7 +195,7 @@ def update(
     target: Target = None,
     drop_unlabelled: Unlabelled = False,
     out: NewOut = None,
-    forgetting: Forgetting = 1.0,
+    forgetting: Forgetting = None,
     quiet: Quiet = False,
 ) -> None:
     """Learn from new rows, on top of all rows learned from before.
@@ -213,7 +214,9 @@ def update(
         labels, names = options.label_column(fitted.model_, target), fitted.model_.schema.names
         rows = open_rows(path, labels, names, drop_unlabelled=drop_unlabelled)
         before = fitted.model_.n_seen
-        fitted.set_params(forgetting=forgetting, random_state=0).partial_fit(rows)
+        if forgetting is not None:
+            fitted.set_params(forgetting=forgetting)
+        fitted.set_params(random_state=0).partial_fit(rows)
     fitted.save(out or model)
     if not quiet:
         now = fitted.model_.n_seen

@@ -319,6 +319,7 @@ def _right(model: Model, *partition: Any) -> tuple[float, float]:
     right = total = 0.0
     rows = rows_of(Partition(*partition))
     for block in () if rows is None else rows.blocks():
-        right += float(block.weight @ (model.labels(block.X) == block.y))
+        y = checks.like_classes(np.asarray(block.y), model.classes)
+        right += float(block.weight @ (model.labels(block.X) == y))
         total += float(block.weight.sum())
     return right, total

@@ -33,6 +33,11 @@ def delayed_partitions(
     Labels and weights have chunks like the rows, or are cut so if all sizes are known.
     """
     if isinstance(X, str | os.PathLike):
+        if sample_weight is not None:
+            raise InvalidData(
+                "sample_weight is given beside a path; name the column of the weights, as in "
+                "sample_weight='weight'."
+            )
         return file_partitions(os.fspath(X), wanted)
     named = wanted.target is not None or wanted.columns is not None or wanted.weight is not None
     if isinstance(X, dd.DataFrame):

@@ -310,9 +310,12 @@ def class_codes(
     the: str = "classes",
     remedy: str = "correct the label or drop the row",
 ) -> NDArray[np.int64]:
-    """Labels y, shape (b,), as their places among the sorted classes, shape (C,)."""
+    """Labels y, shape (b,), as their places among the classes, shape (C,)."""
+    y = like_classes(y, classes)
     if y.dtype.kind in "biuf" and classes.dtype.kind in "biuf":  # a loop in C
-        codes = np.searchsorted(classes, y).clip(0, len(classes) - 1)
+        order = np.argsort(classes)
+        places = np.searchsorted(classes, y, sorter=order).clip(0, len(classes) - 1)
+        codes: NDArray[np.int64] = order[places]
         unknown = classes[codes] != y
     else:
         code_of = {label: code for code, label in enumerate(classes.tolist())}
@@ -324,6 +327,28 @@ def class_codes(
             f"{_listed(classes.tolist())}; {remedy}."
         )
     return codes
+
+
+def like_classes(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[Any]:
+    """Labels y, shape (b,), as text where classes are and the labels are whole numbers or truths.
+
+    Files of text say nothing of types: 0 and 1 alone are numbers, and beside "unknown" text.
+    """
+    text = classes.dtype.kind in "OU" and all(isinstance(label, str) for label in classes.tolist())
+    return y.astype(str) if text and y.dtype.kind in "biu" else y
+
+
+def positive(label: Any, classes: NDArray[Any]) -> None:
+    """Refuse a `pos_label` that is none of two classes; text may stand for a number."""
+    if label is not None and len(classes) > 2:
+        raise InvalidParameter(
+            f"pos_label={label!r} chooses one of two classes, and y has {len(classes)}; leave it "
+            "out."
+        )
+    if label is not None and str(label) not in map(str, classes.tolist()):
+        raise InvalidParameter(
+            f"pos_label={label!r} is not among the classes {classes.tolist()}; choose one of them."
+        )
 
 
 def _listed(labels: list[Any], room: int = 150) -> str:

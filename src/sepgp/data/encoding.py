@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from sepgp.data.columns import dates
 from sepgp.data.columns import numbers as number_texts
+from sepgp.data.columns.levels import fold
 from sepgp.data.columns.missing import absent
 from sepgp.data.columns.texts import LEVELS
 from sepgp.data.columns.verdict import left_out
@@ -137,8 +138,9 @@ class Text:
         """The texts of a column."""
         texts = text(column)
         if self.folded:
-            spaces = pc.replace_substring_regex(pc.utf8_lower(texts), r"\s+", " ")
-            texts = pc.utf8_trim_whitespace(spaces)
+            coded = texts.combine_chunks().dictionary_encode()
+            folded = pa.array(map(fold, coded.dictionary.to_pylist()), pa.large_string())
+            texts = pa.chunked_array([folded.take(coded.indices)])
         return texts
 
     def encode(self, column: pa.ChunkedArray, fold: NDArray[np.int8] | None = None) -> Floats:

@@ -216,6 +216,9 @@ def _stored_parameters(parameters: Mapping[str, Any]) -> tuple[dict[str, Any], d
         stored["kernel"] = structure_of(stored["kernel"])
     if stored["mean"] is not None and not isinstance(stored["mean"], str):
         stored["mean"] = GIVEN
+    if isinstance(stored["n_factors"], Mapping):
+        edges = {name: np.asarray(at).tolist() for name, at in stored["n_factors"].items()}
+        stored["n_factors"] = edges
     if isinstance(stored["class_weight"], dict):
         stored["class_weight"] = [[_plain(k), float(v)] for k, v in stored["class_weight"].items()]
     return {name: _plain(value) for name, value in stored.items()}, tensors

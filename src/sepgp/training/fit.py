@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
+from sepgp.data import checks
 from sepgp.data.batches import Source
 from sepgp.data.inputs import Given, TrainingData, training_data
 from sepgp.data.prepared import ArrayData, Data
@@ -83,7 +83,7 @@ def fit(settings: Settings, given: Given, previous: Model | None, run: Run) -> M
         seed=seed,
         batch_size=settings.rows_per_step,
     )
-    check_positive(settings.pos_label, data.data.classes)
+    checks.positive(settings.pos_label, data.data.classes)
     return fit_data(settings, planned, data, rng, seed, previous, run, checkpoint, named, since)
 
 
@@ -108,19 +108,6 @@ def begin(
     if checkpoint is not None and checkpoint.seed is not None:
         seed = checkpoint.seed
     return checkpoint, planned, named, rng, seed
-
-
-def check_positive(label: Any, classes: NDArray[Any]) -> None:
-    """Refuse a `pos_label` that is none of two classes; text may stand for a number."""
-    if label is not None and len(classes) > 2:
-        raise InvalidParameter(
-            f"pos_label={label!r} chooses one of two classes, and y has {len(classes)}; leave it "
-            "out."
-        )
-    if label is not None and str(label) not in map(str, classes.tolist()):
-        raise InvalidParameter(
-            f"pos_label={label!r} is not among the classes {classes.tolist()}; choose one of them."
-        )
 
 
 def fit_data(

@@ -82,6 +82,7 @@ def learn(
         data, schema = online_block(
             block, settings.class_weight, before, known, settings.rows_per_step
         )
+        checks.positive(settings.pos_label, data.classes)
         model = learn_block(settings, data, schema, target, model, seed, run)
         known = model.classes
     return model

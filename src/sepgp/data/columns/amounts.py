@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sepgp.data.columns.numbers import TRUTH, Quantities, factor
+from sepgp.data.columns.numbers import TRUTH, Quantities, base, factor
 from sepgp.data.columns.reading import Reading
 from sepgp.data.scaling import Floats
 
@@ -68,10 +68,15 @@ class Amounts:
 
     @property
     def reading(self) -> Reading:
-        """All numbers that can be given in one unit: the one in which most can."""
+        """All numbers that can be given in one unit: the one in which most can.
+
+        Without its multiple, if there are as many: 5k is 5000, as it is where columns are numbers.
+        """
         if not self.by_unit:
             return self.unread
         unit = max(self.by_unit, key=lambda unit: (self._count(unit), self.by_unit[unit].count))
+        if self._count(base(unit)) >= self._count(unit):
+            unit = base(unit)
         total = self.unread
         for name, part in self.by_unit.items():
             times = self._factor(name, unit)

@@ -98,7 +98,9 @@ def _times(parts: pa.StructArray, dayfirst: bool) -> NDArray[np.datetime64]:
 
     year, month = number("y"), number("m")
     day = number("d") if "d" in names else np.ones(len(parts))
-    year = year + np.where(year < 100, np.where(year < CENTURY, 2000, 1900), 0)
+    short = pc.fill_null(pc.less(pc.utf8_length(pc.struct_field(parts, "y")), 3), False)
+    century = np.where(year < CENTURY, 2000, 1900)
+    year = year + np.where(short.to_numpy(zero_copy_only=False), century, 0)
     if "a" in names:
         month, day = (number("b"), number("a")) if dayfirst else (number("a"), number("b"))
     if "q" in names:

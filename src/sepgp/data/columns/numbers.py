@@ -43,7 +43,7 @@ SIGNS = {
     r"(\d) ?(?:[×x·*] ?)?10[\^*]{1,2}([-+]?\d+)": r"\1e\2",
     r"^(.*\d.*?) ?(?:\([hl!*]{1,2}\)|[*†‡]{1,3})$": r"\1",  # as laboratories mark high and low
     r"^(.*\d.*?) ?(?:\([^()\pL]+\)|\[[^\[\]\pL]+\])$": r"\1",  # 45 (12 %), 7.5 [1]
-    r"^(?:~|≈|ca\.?|approx\.?) ?": "",
+    r"^(?:[~≈] ?|(?:ca|approx)(?:\. ?| ))": "",
     r"^(\p{Sc} ?)?\((.+)\)$": r"-\1\2",  # as accountants write it
     r"(\d)[.,]-{1,2}(\D*)$": r"\1\2",  # 5.- is without cents
     r"^(\d[^-]*)-( ?\p{Sc}?)$": r"-\1\2",  # as SAP does
@@ -80,7 +80,7 @@ IN_SECONDS = (365.2425 * DAY, 365.2425 / 12 * DAY, DAY, 3600, 60, 1)
 SCALES: tuple[dict[str, float], ...] = (
     {"": 1, "k": 1e3, "tsd": 1e3, "tsd.": 1e3, "mio": 1e6, "mio.": 1e6, "mn": 1e6, "million": 1e6}
     | {"bn": 1e9, "mrd": 1e9, "mrd.": 1e9, "billion": 1e9},
-    {"k": 1, "m": 1e3, "b": 1e6},
+    {"k": 1, "m": 1e3, "mio": 1e3, "b": 1e6},
     {"": 1, "cr": 1, "dr": -1},  # credit and debit
     {"b": 1, "kb": 1e3, "mb": 1e6, "gb": 1e9, "tb": 1e12},
     {"b": 1, "kib": 2.0**10, "mib": 2.0**20, "gib": 2.0**30, "tib": 2.0**40},
@@ -212,7 +212,13 @@ def factor(unit: str, other: str) -> float:
     for scale in SCALES:
         if mine in scale and theirs in scale:
             return scale[mine] / scale[theirs]
-    return 1.0 if not mine and theirs not in AMBIGUOUS else np.nan
+    return 1.0 if not unit and theirs not in AMBIGUOUS else np.nan
+
+
+def base(unit: str) -> str:
+    """A unit without its multiple: what numbers in it are counted in, such as $ for $k."""
+    money, _ = _money(unit)
+    return money if factor(unit, money) > 1 else unit
 
 
 def _money(unit: str) -> tuple[str, str]:
