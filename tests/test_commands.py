@@ -197,12 +197,18 @@ def test_predictions_carry_columns_of_the_table(folder) -> None:
 
 
 def test_columns_that_predictions_carry_were_changed(folder) -> None:
-    table = loans(100, 1).assign(id=["89014103211118510720", "0x1F", "1.10", "007", "1e5"] * 20)
-    table.to_csv(folder / "odd.csv", index=False)
-    done = run("predict", folder / "m.sepgp", folder / "odd.csv", "--out", "-", "--keep", "id")
+    odd = {
+        "card": [f"890141032111185{i:05d}" for i in range(100)],
+        "price": ["1.10", "2.50"] * 50,
+        "code": ["7"] * 99 + ["0x1F"],
+    }
+    loans(100, 1).assign(**odd).to_csv(folder / "odd.csv", index=False)
+    kept = [word for name in odd for word in ("--keep", name)]
+    done = run("predict", folder / "m.sepgp", folder / "odd.csv", "--out", "-", *kept)
     assert done.returncode == 0, done.stderr
     said = pd.read_csv(io.StringIO(done.stdout), dtype=str)
-    assert_array_equal(said["id"], table["id"])
+    for name, values in odd.items():
+        assert_array_equal(said[name], values)
 
 
 def test_predictions_go_through_a_pipe(folder) -> None:

@@ -662,6 +662,7 @@ def test_held_out_rows_were_scored_by_a_classifier_that_had_seen_them(
     monkeypatch.setattr(means, "PLENTY", plenty)
     monkeypatch.setattr(split, "PLENTY", 600)
     monkeypatch.setattr(split, "SHARE", 0.06)
+    monkeypatch.setattr(prior, "CALIBRATED", 10)
     given = {"n_inducing": 10, "batch_size": 64, "max_iter": 20, "random_state": 0}
     GPClassifier(mean=spy, **given).fit(X, Y)
     assert not any(Spy.asked)
