@@ -24,7 +24,9 @@ NewOut = Annotated[
 ]
 Forgetting = Annotated[
     float | None,
-    typer.Option(metavar="FACTOR", help="Factor on the weight of old rows, per block."),
+    typer.Option(
+        metavar="FACTOR", help="Factor on the weight of old rows, per block; else the model's."
+    ),
 ]
 Labels = Annotated[str, typer.Option(metavar="COLUMN", help="The column with the labels.")]
 Columns = Annotated[
