@@ -2,7 +2,7 @@
 
 A step is a site refinement, log Z_q, the gradient for every kernel parameter and inducing point,
 and the optimiser's move: 7m² + 4md useful flops per row. The limit is the rate of a large matrix
-product in the same type of numbers. A product here is one (m × m) · (m × batch) in float64. All
+product in the same type of numbers, by the faster library (`sepgp.gp.products`). A product here is one (m × m) · (m × batch) in float64. All
 times are the best of many repetitions, taken in turns with the product they are compared to.
 A third table has the parts of a step, each alone: what no arrangement of them can go below. The
 last line has steps with a power below 1, whose moments are by quadrature.
@@ -23,6 +23,7 @@ from sepgp.data.scaling import identity
 from sepgp.gp.fitc import congruent, gram
 from sepgp.gp.hyperparameters import Hyperparameters, pull_back
 from sepgp.gp.kernels import KERNELS
+from sepgp.gp.products import product, product_over_rows
 from sepgp.gp.whitened import congruent_lower, lower_times, upper_times
 from sepgp.likelihoods import for_classes
 from sepgp.training.memory import keep_freed_memory
@@ -74,10 +75,10 @@ def full_step(
     return step
 
 
-def product(m: int, k: int, dtype: torch.dtype) -> Callable[[], object]:
+def one_product(m: int, k: int, dtype: torch.dtype) -> Callable[[], object]:
     """A function that takes one product (m × m) · (m × k)."""
     left, right = (torch.randn(m, size, dtype=dtype) for size in (m, k))
-    return lambda: left @ right
+    return lambda: product(left, right)
 
 
 def best_seconds(functions: list[Callable[[], object]], seconds: float = 2.0) -> list[float]:
@@ -103,8 +104,8 @@ def fractions() -> None:
             step, unit, limit = best_seconds(
                 [
                     full_step(10 * batch, m, USUAL["d"], batch, dtype),
-                    product(m, batch, torch.float64),
-                    product(1000, 1000, dtype),
+                    one_product(m, batch, torch.float64),
+                    one_product(1000, 1000, dtype),
                 ]
             )
             rate, peak = flops / step / 1e9, 2e9 / limit / 1e9
@@ -125,14 +126,14 @@ def row_products(m: int, batch: int, dtype: torch.dtype) -> Callable[[], object]
     weight = torch.rand(batch, dtype=dtype)
 
     def products() -> None:
-        torch.mm(S, V)
+        product(S, V)
         if dtype == torch.float64:
-            torch.mm(S, V)
+            product(S, V)
         else:
             lower_times(S, V)
             upper_times(S, V)
         gram(V, weight)
-        torch.mm(V, V.T)
+        product_over_rows(V, V)
 
     return products
 

@@ -18,11 +18,12 @@ from sepgp.data.schema import Schema, is_source
 from sepgp.gp.kernels import Kernel
 from sepgp.gp.natural import Natural
 from sepgp.gp.predictor import Predictor, predict
+from sepgp.gp.products import rounded
 from sepgp.likelihoods import Likelihood
 from sepgp.means import Mean
 from sepgp.threads import spread
 
-NUMBERS = 2**18
+NUMBERS = 2**19
 """Rows are predicted so many numbers at a time, rows × m × classes: they stay in the cache."""
 AT_ONCE = 4
 """So many times as many rows are scaled at once, which takes many small operations."""
@@ -201,7 +202,7 @@ class Model:
         """Call `fill` for every chunk of rows: its place, its scaled features x, and k(Z, x)."""
         kernel, Z, folded = self._rounded
         covariances, numbers = kernel.at(Z), folded.beta.numel()
-        size = max(1, NUMBERS // numbers)
+        size = rounded(max(1, NUMBERS // numbers))
         block = size * min(AT_ONCE, max(1, numbers // rows.shape[1]))
 
         @torch.inference_mode()

@@ -29,6 +29,7 @@ import torch
 from torch import Tensor
 
 from sepgp.gp.natural import Natural
+from sepgp.gp.products import product_over_rows
 
 BLOCKS = 4
 """Of the rows of a triangular or symmetric matrix, half of which need not be computed."""
@@ -130,7 +131,7 @@ def adjoint_rows(B: Tensor, rows: Rows, gamma: Tensor) -> tuple[Tensor, Tensor]:
     dKmm = ½K⁻¹(Σ + μμᵀ − K)K⁻¹ + sym[A diag(γ) Aᵀ − K⁻¹TB Aᵀ]. Cost 2m² per row.
     """
     gamma = gamma.unsqueeze(-2)
-    cross = B.addcmul_(rows.W, gamma, value=-1) @ rows.W.mT
+    cross = product_over_rows(B.addcmul_(rows.W, gamma, value=-1), rows.W)
     return cross.double(), B.addcmul_(rows.W, gamma, value=-1)
 
 
@@ -162,10 +163,10 @@ def gram(V: Tensor, weight: Tensor) -> Tensor:
         return torch.stack([gram(*own) for own in zip(V, weight, strict=True)])
     m, weight = len(V), weight.unsqueeze(-2)
     if V.shape[1] <= FEW * m:
-        return (V * weight) @ V.T
+        return product_over_rows(V * weight, V)
     result = V.new_empty(*weight.shape[:-2], m, m)
     for begin, end in blocks(m):
-        result[..., begin:end, begin:] = (V[begin:end] * weight) @ V[begin:].T
+        result[..., begin:end, begin:] = product_over_rows(V[begin:end] * weight, V[begin:])
         result[..., end:, begin:end] = result[..., begin:end, end:].mT
     return result
 

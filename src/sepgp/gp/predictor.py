@@ -9,9 +9,10 @@ from sepgp.gp.cholesky import JITTER
 from sepgp.gp.fitc import Posterior, means, times
 from sepgp.gp.kernels import Kernel
 from sepgp.gp.natural import Natural
+from sepgp.gp.products import product
 from sepgp.gp.whitened import Whitened, whitened
 
-HEIGHT = 56
+HEIGHT = 72
 """Rows of a triangular F at a time, which need the columns from their own first one on."""
 PAIR = 2.0
 """With many classes, the factor on the sites in the variances of predictions: see `predictor`."""
@@ -75,8 +76,8 @@ def squared_norms(F: Tensor, Kmb: Tensor) -> Tensor:
     one large matrix in one product.
     """
     if F.ndim == 3:
-        return (F @ Kmb).square_().sum(-2)
+        return product(F, Kmb).square_().sum(-2)
     norms = Kmb.new_zeros(Kmb.shape[1])
     for i in range(0, len(F), HEIGHT):
-        norms += (F[i : i + HEIGHT, i:] @ Kmb[i:]).square_().sum(0)
+        norms += product(F[i : i + HEIGHT, i:], Kmb[i:]).square_().sum(0)
     return norms

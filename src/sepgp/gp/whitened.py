@@ -23,6 +23,7 @@ from sepgp.gp.fitc import (
     times,
 )
 from sepgp.gp.natural import Natural
+from sepgp.gp.products import product
 
 
 @dataclass(frozen=True)
@@ -83,18 +84,14 @@ class Whitened(FITC):
 
 def lower_times(L: Tensor, X: Tensor) -> Tensor:
     """L X for a lower triangular L, shapes (m, m) and (m, b), or with C of each. Cost 1.25m² b."""
-    product = torch.empty_like(X)
-    for begin, end in blocks(L.shape[-1]):
-        torch.matmul(L[..., begin:end, :end], X[..., :end, :], out=product[..., begin:end, :])
-    return product
+    parts = [product(L[..., i:j, :j], X[..., :j, :]) for i, j in blocks(L.shape[-1])]
+    return torch.cat(parts, dim=-2)
 
 
 def upper_times(U: Tensor, X: Tensor) -> Tensor:
     """U X for an upper triangular U, shapes (m, m) and (m, b), or with C of each. Cost 1.25m² b."""
-    product = torch.empty_like(X)
-    for begin, end in blocks(U.shape[-1]):
-        torch.matmul(U[..., begin:end, begin:], X[..., begin:, :], out=product[..., begin:end, :])
-    return product
+    parts = [product(U[..., i:j, i:], X[..., i:, :]) for i, j in blocks(U.shape[-1])]
+    return torch.cat(parts, dim=-2)
 
 
 def congruent_lower(L: Tensor, Lambda: Tensor) -> Tensor:

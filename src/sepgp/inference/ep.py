@@ -15,6 +15,7 @@ from torch import Tensor
 
 from sepgp.gp.fitc import FITC, Rows, adjoint_moments, adjoint_rows, coordinate_sum
 from sepgp.gp.natural import Natural
+from sepgp.gp.products import product
 from sepgp.inference.evidence import Factors, Prepared, RowSites, Sums, row_sums, tilt
 
 DAMPING = 0.5
@@ -82,8 +83,8 @@ def sums(prepared: Prepared, rows: Rows, factors: Factors, damping: float = DAMP
     old = None if state.directions is None else state.directions[where].T
     O = V if old is None else fitc.rotate(old, V.dtype)
     mean, cov = q.mean.to(V.dtype), q.cov.to(V.dtype)
-    covV = cov @ V
-    covO = covV if O is V else cov @ O
+    covV = product(cov, V)
+    covO = covV if O is V else product(cov, O)
 
     # 1.1  Cavity q\i ∝ q / φ̃_i, by scalars. A row of weight below one has only that much in q;
     #      a row whose cavity would have no positive variance is left as it is. With a power a

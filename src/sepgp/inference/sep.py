@@ -16,6 +16,7 @@ from sepgp.gp.fitc import (
     variances,
 )
 from sepgp.gp.natural import Natural
+from sepgp.gp.products import product
 from sepgp.inference.evidence import Factors, Prepared, Sums, row_sums, tilt
 
 State = Natural
@@ -58,7 +59,7 @@ def sums(prepared: Prepared, rows: Rows, factors: Factors) -> Sums:
     """Lines 2.2 and 2.3 for the rows of a batch. Cost 5.25m² to 6.5m² per row."""
     V, weight, fitc, cavity = rows.V, factors.weight, prepared.fitc, prepared.cavity
     mean, cov = cavity.mean.to(V.dtype), cavity.cov.to(V.dtype)
-    covV = cov @ V
+    covV = product(cov, V)
     # 2.2  Find φ̃_i = proj(φ_i).
     tilted = tilt(factors, rows, means(mean, V), variances(V, covV))
     # 2.3  Accumulate the φ̃_i into the new global factor, which line 1 has made uniform.

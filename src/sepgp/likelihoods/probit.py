@@ -6,12 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.special import log_ndtr, ndtr
+from scipy.special import log_ndtr
 from torch import Tensor
 
 from sepgp.likelihoods.likelihood import Codes, Floats, Tilted
 
 LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
+SQRT_HALF = math.sqrt(0.5)
 FAR = -6.0
 """Below this z the plain formulas lose their digits."""
 
@@ -74,8 +75,8 @@ class Probit:
 
     def probabilities(self, mean: Floats, variance: Floats) -> Floats:
         """Φ(−z) and Φ(z), shape (n, 2)."""
-        z = self.decision(mean, variance)
-        return np.column_stack([ndtr(-z), ndtr(z)])
+        z = np.multiply.outer(self.decision(mean, variance), [SQRT_HALF, -SQRT_HALF])
+        return torch.from_numpy(z).erfc_().mul_(0.5).numpy()
 
     def log_probability(self, codes: Codes, mean: Floats, variance: Floats) -> Floats:
         """log Φ(±z), shape (n,)."""

@@ -20,6 +20,7 @@ from sepgp.errors import InvalidParameter
 from sepgp.gp.inducing import among, start_points
 from sepgp.gp.kernels import AUTO, MANY_FEATURES, Kernel, PerClass, Stationary, named
 from sepgp.gp.kernels.scaled import scale
+from sepgp.gp.products import rounded
 from sepgp.inference.method import State
 from sepgp.likelihoods import Likelihood, for_classes
 from sepgp.means import Mean
@@ -264,7 +265,7 @@ def rows_per_step(settings: Settings, n_rows: int, n_classes: int) -> int:
     if settings.batch_size is not None or settings.time_budget is None or n_rows <= size:
         return size
     affordable = STEP_ROWS * _per_two_classes(settings.time_budget, n_classes)
-    return int(min(size, max(LEAST_ROWS, affordable)))
+    return rounded(int(min(size, max(LEAST_ROWS, affordable))))
 
 
 def _per_two_classes(seconds: float, n_classes: int) -> float:

@@ -12,6 +12,7 @@ from sepgp.data.batches import Batch
 from sepgp.gp.direct import direct
 from sepgp.gp.fitc import FITC
 from sepgp.gp.hyperparameters import Hyperparameters, pull_back
+from sepgp.gp.products import rounded
 from sepgp.gp.whitened import whitened
 from sepgp.inference.evidence import Factors, Info, Prepared, Sums, adjoint_common, report
 from sepgp.inference.method import Chunk, Method, State, add_up, chosen, prepare
@@ -139,7 +140,7 @@ class Engine:
             pieces = [(batch.take(part == k), k) for k in sorted(set(part.tolist()))]
         if not self.likelihood.latents:
             return pieces
-        size = max(1, CACHE // (state.sites.b.numel() * batch.X.element_size()))
+        size = rounded(max(1, CACHE // (state.sites.b.numel() * batch.X.element_size())))
         return [(piece, part) for whole, part in pieces for piece in whole.split(size)]
 
     @torch.no_grad()

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from sepgp.errors import InvalidParameter
 from sepgp.gp.kernels.scaled import Scaled, log_of
+from sepgp.gp.products import add_product_, product_over_rows
 
 
 def _check_spread(spread: float) -> None:
@@ -53,7 +54,7 @@ def _scaled(A: Tensor, scale2: Tensor) -> tuple[Tensor, Tensor]:
 
 def _from_norms(A_: Tensor, A2: Tensor, B: Tensor, B2: Tensor) -> Tensor:
     """‖a‖² + ‖b‖² − 2aᵀb, the product being added to the norms where they are, shape (a, b)."""
-    return torch.add(A2[:, None], B2).addmm_(A_, B.T, alpha=-2).clamp_min_(0)
+    return add_product_(torch.add(A2[:, None], B2), A_, B.T, alpha=-2).clamp_min_(0)
 
 
 def _squared_norms(B: Tensor, scale2: Tensor) -> Tensor:
@@ -73,14 +74,6 @@ def _blocks(B: Tensor, width: int) -> Sequence[Tensor]:
     """The points B, shape (b, …), so many at a time that squares of `width` stay in the cache."""
     size = max(1, VALUES // max(1, width))
     return torch.split(B, size) if len(B) > size else (B,)
-
-
-def _product(W: Tensor, B: Tensor) -> Tensor:
-    """W B for W of shape (a, b) and B of shape (b, d).
-
-    A product is faster with its larger matrix on the right, so it may be taken transposed.
-    """
-    return W @ B if B.shape[1] > len(W) else (B.T @ W.T).T
 
 
 def exponential(log_variance: Tensor, x: Tensor, rate: float = 1.0) -> Tensor:
@@ -133,7 +126,7 @@ def adjoints(
     if same:
         W = W + W.T
     row_sum = W.sum(1, keepdim=True)
-    pull = _product(W, B).addcmul_(row_sum, A, value=-1)  # W B − W1 ∘ A
+    pull = product_over_rows(W, B.T).addcmul_(row_sum, A, value=-1)  # W B − W1 ∘ A
     dvariance = torch.dot(G.reshape(-1), K.reshape(-1))
     if same:
         dA = pull.mul_(scale2)
