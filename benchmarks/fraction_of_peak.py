@@ -2,10 +2,12 @@
 
 A step is a site refinement, log Z_q, the gradient for every kernel parameter and inducing point,
 and the optimiser's move: 7m² + 4md useful flops per row. The limit is the rate of a large matrix
-product in the same type of numbers, by the faster library (`sepgp.gp.products`). A product here is one (m × m) · (m × batch) in float64. All
-times are the best of many repetitions, taken in turns with the product they are compared to.
-A third table has the parts of a step, each alone: what no arrangement of them can go below. The
-last line has steps with a power below 1, whose moments are by quadrature.
+product in the same type of numbers, by the library that is faster with it. A product here is one
+(m × m) · (m × batch) in float64. All times are the best of many repetitions, taken in turns with
+the product they are compared to. A third table has the parts of a step, each alone: what no
+arrangement of them can go below. Then come steps with a power below 1, whose moments are by
+quadrature, and at last what MKL alone, which torch takes its products to, would need for products
+over rows in float32, for steps and for predictions.
 
     python benchmarks/fraction_of_peak.py [--threads N] [--tables powers]
 """
@@ -17,9 +19,11 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import torch
 
+from sepgp import GPClassifier
 from sepgp.data.array_source import ArraySource
 from sepgp.data.batches import Batching
 from sepgp.data.scaling import identity
+from sepgp.gp import products
 from sepgp.gp.fitc import congruent, gram
 from sepgp.gp.hyperparameters import Hyperparameters, pull_back
 from sepgp.gp.kernels import KERNELS
@@ -125,7 +129,7 @@ def row_products(m: int, batch: int, dtype: torch.dtype) -> Callable[[], object]
     S, V = torch.randn(m, m, dtype=dtype), torch.randn(m, batch, dtype=dtype)
     weight = torch.rand(batch, dtype=dtype)
 
-    def products() -> None:
+    def all_products() -> None:
         product(S, V)
         if dtype == torch.float64:
             product(S, V)
@@ -135,7 +139,7 @@ def row_products(m: int, batch: int, dtype: torch.dtype) -> Callable[[], object]
         gram(V, weight)
         product_over_rows(V, V)
 
-    return products
+    return all_products
 
 
 def square_products(m: int, dtype: torch.dtype) -> Callable[[], object]:
@@ -212,7 +216,56 @@ def powers() -> None:
         print(f"{str(dtype)[6:]}, power 1 {1e3 * taken[0]:.2f} ms; " + ", ".join(parts), flush=True)
 
 
-TABLES = {"fractions": fractions, "growth": growth, "parts": parts, "powers": powers}
+def by_mkl(function: Callable[[], object]) -> Callable[[], object]:
+    """The same with all products by MKL."""
+
+    def call() -> None:
+        found, products._by_onednn = products._by_onednn, lambda: None
+        try:
+            function()
+        finally:
+            products._by_onednn = found
+
+    return call
+
+
+def predictions(m: int, d: int, n: int) -> Callable[[], object]:
+    """A function that takes the probabilities of n rows, in float32."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal(size=(n, d), dtype=np.float32)
+    few = X[:10_000]
+    model = GPClassifier(n_inducing=m, kernel="matern32", dtype="float32", max_iter=5)
+    model.fit(few, few[:, 0] > 0)
+    return lambda: model.predict_proba(X)
+
+
+def libraries() -> None:
+    """Print times in float32, and those with MKL alone."""
+    if products._by_onednn() is None:
+        print("libraries: MKL is the faster one here, or the only one")
+        return
+    single = torch.float32
+    measured = {}
+    for m, batch in PARTS:
+        size = f"m = {m:,}, {batch:,} rows"
+        measured[f"one product, {size}"] = one_product(m, batch, single)
+        measured[f"products of a step, {size}"] = row_products(m, batch, single)
+        measured[f"step, {size}"] = full_step(10 * batch, m, USUAL["d"], batch, single)
+    for m, d, n in ((200, 8, 200_000), (1000, 100, 20_000)):
+        measured[f"predictions, m = {m:,}, {d} features, {n:,} rows"] = predictions(m, d, n)
+    print("float32, ms                                                   MKL  faster  ratio")
+    for name, function in measured.items():
+        ours, mkl = best_seconds([function, by_mkl(function)])
+        print(f"{name:56s}{1e3 * mkl:9.3f}{1e3 * ours:8.3f}{mkl / ours:7.2f}", flush=True)
+
+
+TABLES = {
+    "fractions": fractions,
+    "growth": growth,
+    "parts": parts,
+    "powers": powers,
+    "libraries": libraries,
+}
 
 
 def main() -> None:

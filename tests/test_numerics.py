@@ -31,6 +31,7 @@ from numpy.testing import assert_allclose
 from quick import blobs, quick
 from torch import Tensor
 
+import sepgp.training.step as training_step
 from sepgp import GPClassifier
 from sepgp.data.batches import Batch
 from sepgp.gp.cholesky import JITTER, MAX_JITTER, safe_cholesky
@@ -503,12 +504,15 @@ def test_sign_rule_never_steps_further_than_the_gradient() -> None:
     assert change == 1
 
 
-def test_few_rows_are_taken_in_float64_whatever_their_type() -> None:
+def test_few_rows_are_taken_in_float64_whatever_their_type(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     p = problem(21, 10)
     engine = Engine.of(Settings(method="sep"), Probit(), rbf(p.Z))
     start = engine.init(10, 100, minibatch=True)
     rows = Batch(p.X.float(), (p.y > 0).long(), p.weight.float(), None)
-    for n_rows, same in ((20, True), (21, False)):
+    for n_rows, most, same in ((20, 500, True), (21, 500, False), (20, 20, True), (20, 19, False)):
+        monkeypatch.setattr(training_step, "FEW", most)
         batch = rows.take(slice(n_rows))
         single, double = (engine.step(start, b, 100.0, 0.1)[0] for b in (batch, batch.double()))
         assert torch.equal(single.sites.b, double.sites.b) == same

@@ -26,9 +26,9 @@ CACHE = 2**24
 """With many classes a batch is taken in parts of so many bytes: classes × inducing points × rows.
 They stay in the cache between the passes over them, and products of that size are at full speed."""
 
-FEW = 2
-"""Rows per inducing point up to which a batch is taken in float64: what float32 saves on rows is
-less than what its coordinates cost on m × m matrices."""
+FEW, FEW_PER_POINT = 500, 2
+"""Rows, and rows per inducing point, up to both of which a batch is taken in float64: what float32
+saves on so few is no more than what its coordinates cost on m × m matrices."""
 RECOVERY = 1.1
 """The factor by which a learning rate grows, step by step, after moves that were taken back."""
 FACTOR_SHARE = 0.1
@@ -105,7 +105,7 @@ class Engine:
         is below the `least` that is asked for: `info.fell` is then True, and the rate recovers.
         """
         learn = rate > 0 and len(state.xi) > 0
-        if len(batch.y) <= FEW * state.sites.b.shape[-1]:
+        if len(batch.y) <= min(FEW, FEW_PER_POINT * state.sites.b.shape[-1]):
             batch = batch.double()
         prepared, total, info = self._evaluate(state, self._cut(state, batch), n, learn)
         following = state._replace(iteration=state.iteration + 1, last_xi=state.xi)
