@@ -112,7 +112,7 @@ def test_far_from_the_data_the_model_knows_nothing(method, kernel) -> None:
 def test_prediction_in_chunks_is_prediction_at_once(monkeypatch) -> None:
     model = quick().fit(X, Y)
     whole = model.predict_latent(PROBE)
-    monkeypatch.setattr("sepgp.model.NUMBERS", 7 * len(model.inducing_points_))
+    monkeypatch.setattr("sepgp.model.CACHE", 7 * 8 * len(model.inducing_points_))
     assert_allclose(model.predict_latent(PROBE), whole, rtol=1e-12, atol=1e-12)
 
 

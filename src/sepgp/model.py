@@ -23,8 +23,8 @@ from sepgp.likelihoods import Likelihood
 from sepgp.means import Mean
 from sepgp.threads import spread
 
-NUMBERS = 2**19
-"""Rows are predicted so many numbers at a time, rows × m × classes: they stay in the cache."""
+CACHE = 2**21
+"""Rows are predicted so many bytes at a time, rows × m × classes: they stay in the cache."""
 AT_ONCE = 4
 """So many times as many rows are scaled at once, which takes many small operations."""
 PART = 2**14
@@ -202,7 +202,7 @@ class Model:
         """Call `fill` for every chunk of rows: its place, its scaled features x, and k(Z, x)."""
         kernel, Z, folded = self._rounded
         covariances, numbers = kernel.at(Z), folded.beta.numel()
-        size = rounded(max(1, NUMBERS // numbers))
+        size = rounded(max(1, CACHE // (numbers * self.dtype.itemsize)))
         block = size * min(AT_ONCE, max(1, numbers // rows.shape[1]))
 
         @torch.inference_mode()
