@@ -20,6 +20,7 @@ from sklearn.metrics import roc_auc_score
 from sepgp import InvalidData, InvalidParameter
 from sepgp.data import checks
 from sepgp.data.columns import dates
+from sepgp.data.columns.texts import Choices
 from sepgp.data.encoding import Text, Time
 from sepgp.data.rows import arrow, open_rows
 from sepgp.data.summary import Summary
@@ -732,6 +733,22 @@ def test_a_sign_for_missing_is_noticed(value) -> None:
     with pytest.warns(UserWarning, match=match.replace("+", r"\+")) as caught:
         quick(max_iter=2).fit(rows, target="bought")
     assert_one_sentence(str(caught[0].message))
+
+
+def test_dates_with_a_year_of_two_digits_in_front_were_misread_in_silence() -> None:
+    """21-03-14 was the 21st of March 2014, and nobody was told."""
+    days = pd.date_range("2019-01-15", "2021-03-30", periods=60)
+    _, _, (said,) = read_as(since=days.strftime("%y-%m-%d").tolist())
+    assert "'since' is read as dates with the day first" in said
+    assert "such as '19-01-15' in row 1; if they do, write years with four digits" in said
+    assert "dayfirst=True (--dayfirst on the command line)" in said
+    for form in ("%d-%m-%y", "%m/%d/%y", "%d.%m.%Y", "%Y-%m-%d"):
+        assert not read_as(since=days.strftime(form).tolist())[2]
+    ends = pd.date_range("2005-01-31", "2021-12-31", freq="ME")
+    for some in (ends, ends[::3], ends[::12], ends - pd.Timedelta(days=6), ends[:12]):
+        assert not read_as(since=some.strftime("%d-%m-%y").tolist())[2]
+    table = arrow(pd.DataFrame({"since": days.strftime("%y-%m-%d")}))
+    assert not Summary.of(table, np.ones(60)).encoding(Choices(dayfirst=True))[1]
 
 
 @pytest.mark.slow

@@ -5,8 +5,10 @@ import pytest
 import torch
 
 from sepgp import GPClassifier
+from sepgp.data.batches import Batching
+from sepgp.data.scaling import identity
 from sepgp.gp import products
-from sepgp.gp.products import add_product_, product, product_over_rows, rounded
+from sepgp.gp.products import add_product_, next_round, product, product_over_rows, rounded
 
 ROWS = 1_000
 
@@ -91,7 +93,7 @@ def test_few_rows_and_float64_are_left_to_torch(shapes):
 
 
 def test_what_is_left_over_makes_no_new_shape(shapes):
-    """oneDNN keeps half a megabyte for every shape that it ever sees."""
+    """oneDNN keeps half a megabyte for every shape."""
     A, B = (matrix.float() for matrix in matrices((200, 200), (200, 4_000)))
     for n_rows in range(2_501, 2_550):
         product(A, B[:, :n_rows])
@@ -112,7 +114,75 @@ def test_predictions_have_one_number_of_rows_and_what_is_left_over(shapes):
     assert len({shape[2] for shape in shapes}) == 1
 
 
-def test_rounded_numbers_come_again():
+def test_batches_of_an_epoch_have_round_numbers_of_rows(shapes):
+    """Split evenly, hardly any had: 243,468 rows gave batches of 1,995 and 1,996."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4_321, 3))
+    model = GPClassifier(n_inducing=200, max_iter=3, dtype="float32", validation_fraction=0)
+    model.fit(X, X[:, 0] > 0)
+    rows = {shape[-1] for shape in shapes if len(shape) == 4 and shape[-1] > 1_000}
+    assert rows | {shape[2] for shape in shapes if shape[2] > 1_000} == {1_450}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("size", [1, 7, 49, 50, 64, 100, 1_999, 2_000])
+@pytest.mark.parametrize("n_rows", [1, 49, 121, 2_001, 4_321, 6_000, 243_468])
+def test_batches_of_an_epoch_are_all_rows_once(dtype, size, n_rows):
+    how = Batching(identity(1), size, dtype=dtype)
+    count = how.batches_per_epoch(n_rows)
+    bounds = [how.bounds(n_rows, number) for number in range(count)]
+    begins, ends = np.transpose(bounds)
+    assert begins[0] == 0
+    assert ends[-1] == n_rows
+    assert (begins[1:] == ends[:-1]).all()
+    rows = ends - begins
+    assert rows.min() >= 1
+    assert rows.max() <= size
+    usual = size == 2_000 and dtype == torch.float32 and count > 1
+    if usual:
+        assert sum(n % 50 != 0 and n % 64 != 0 for n in rows.tolist()) <= 1
+        assert rows.max() - rows.min() <= 50
+    elif dtype == torch.float64:
+        assert rows.max() - rows.min() <= 1
+
+
+def test_gradients_of_matrices_are_kept(library):
+    """oneDNN's product has no derivative."""
+    A, B = (matrix.float().requires_grad_() for matrix in matrices((200, 200), (200, ROWS)))
+    product(A, B).sum().backward()
+    product_over_rows(B, B).sum().backward()
+    assert A.grad is not None
+    with torch.no_grad():
+        assert close(product(A, B), A @ B)
+
+
+@pytest.mark.filterwarnings("ignore:TF32")
+def test_torch_can_be_told_to_do_without_onednn(shapes):
+    A, B = (matrix.float() for matrix in matrices((200, 200), (200, ROWS)))
+    with torch.backends.mkldnn.flags(enabled=False):
+        product(A, B)
+    assert shapes == []
+
+
+def test_the_type_of_numbers_that_a_program_has_set_does_not_matter(monkeypatch):
+    """GPs are often trained with `torch.set_default_dtype(torch.float64)`."""
+    monkeypatch.setattr(products, "_has_avx512", lambda: True)
+    monkeypatch.setattr(products, "_is_amd", lambda: True)
+    products._by_onednn.cache_clear()
+    usual = products._by_onednn() is None
+    products._by_onednn.cache_clear()
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert (products._by_onednn() is None) == usual
+    finally:
+        torch.set_default_dtype(torch.float32)
+        products._by_onednn.cache_clear()
+
+
+def test_rounded_numbers_are_multiples():
+    assert next_round(1_310) == 1_344
+    assert next_round(1_350) == 1_400
+    assert next_round(20) == 50
     assert rounded(1_310) == 1_300
     assert rounded(1_299) == 1_280
     assert rounded(2_000) == 2_000
@@ -161,14 +231,24 @@ def test_training_is_the_same_to_rounding(monkeypatch):
     rng = np.random.default_rng(1)
     X = rng.normal(size=(4_000, 4))
     y = np.sin(2 * X[:, 0]) + X[:, 1] + 0.3 * rng.normal(size=len(X)) > 0
-    found = []
-    for has in (True, False):
-        products._by_onednn.cache_clear()
-        monkeypatch.setattr(products, "_has_avx512", lambda has=has: has)
-        monkeypatch.setattr(products, "_is_amd", lambda: True)
+    found, calls = [], []
+    by_onednn = products._by_onednn
+
+    def counted(A, W):
+        calls.append(A.shape)
+        return by_onednn()(A, W)
+
+    monkeypatch.setattr(products, "_has_avx512", lambda: True)
+    monkeypatch.setattr(products, "_is_amd", lambda: True)
+    by_onednn.cache_clear()
+    if by_onednn() is None:
+        pytest.skip("this torch has no oneDNN")
+    for here in (counted, None):
+        monkeypatch.setattr(products, "_by_onednn", lambda here=here: here)
         model = GPClassifier(
             n_inducing=100, batch_size=1_000, max_iter=4, dtype="float32", random_state=0
         )
         found.append(model.fit(X, y).history_["log_evidence"])
-    products._by_onednn.cache_clear()
+    by_onednn.cache_clear()
+    assert len(calls) > 4 * 4
     np.testing.assert_allclose(*found, rtol=1e-4)

@@ -109,8 +109,8 @@ class GPClassifier(Fitted):
     dtype : one of "auto", "float64", "float32"
         Precision of the work on rows. "auto" is float32, which is up to 1.6 times as fast, where
         10,000 rows or more are trained on by minibatches and are standardised. Work on m × m
-        matrices is always in float64, and so is training on few rows, up to 2,000 in one batch or
-        2 per inducing point in a minibatch, where float32 would gain nothing.
+        matrices is always in float64, and so is training on few rows, up to 2,000 in one batch,
+        or up to 500 in a minibatch and 2 per inducing point, where float32 would gain nothing.
     callbacks : sequence of callables or None
         Called after every step with a `sepgp.training.record.Record`; one that is True stops it.
     forgetting : float

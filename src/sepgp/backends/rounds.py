@@ -66,9 +66,7 @@ class Leader:
             return self.how.batch(*rows, None)
         epoch, place = divmod(number, count)
         order = _order(self.how.seed + part, epoch, len(rows.y))
-        smaller, larger = divmod(len(order), count)
-        first = place * smaller + min(place, larger)
-        chosen = order[first : first + smaller + (place < larger)]
+        chosen = order[slice(*self.how.bounds(len(order), place))]
         X, y, weight = (array[chosen] for array in rows)
         return self.how.batch(X, y, weight, chosen)
 

@@ -62,8 +62,8 @@ class ArraySource:
         epoch, skip = divmod(start, self.batches_per_epoch)
         while True:
             order = np.random.default_rng((self._how.seed, epoch)).permutation(self.n_rows)
-            for rows in np.array_split(order, self.batches_per_epoch)[skip:]:
-                yield self._batch(rows)
+            for number in range(skip, self.batches_per_epoch):
+                yield self._batch(order[slice(*self._how.bounds(self.n_rows, number))])
             epoch, skip = epoch + 1, 0
 
     def _batch(self, rows: NDArray[np.int_] | None) -> Batch:

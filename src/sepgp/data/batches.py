@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sepgp.data.scaling import Scaling
+from sepgp.gp.products import next_round, rounded
 
 MINIBATCH = 2000
 """Rows in a batch, unless told otherwise; a set of no more rows is one batch."""
@@ -60,6 +61,24 @@ class Batching(NamedTuple):
     def batches_per_epoch(self, n_rows: int) -> int:
         """How many batches have all rows."""
         return max(1, -(-n_rows // self.size))
+
+    def bounds(self, n_rows: int, number: int) -> tuple[int, int]:
+        """Where the batch of this number begins and ends in the order of an epoch.
+
+        They are as equal as can be; in float32 all but one have a number of rows that products are
+        fast with, if there is one below and above the mean.
+        """
+        count = self.batches_per_epoch(n_rows)
+        fewer = n_rows // count
+        more = fewer + 1
+        if self.dtype == torch.float32 and next_round(rounded(fewer)) <= self.size:
+            fewer, more = rounded(fewer), next_round(rounded(fewer))
+        larger, rest = divmod(n_rows - count * fewer, more - fewer)
+        begin, end = (
+            place * fewer + min(place, larger) * (more - fewer) + rest * (place > larger)
+            for place in (number, number + 1)
+        )
+        return begin, end
 
     def scaled(self, X: NDArray[Any]) -> Tensor:
         """Rows X, shape (b, d), scaled, in the numbers of a batch: shape (b, width)."""

@@ -133,9 +133,9 @@ class StreamSource:
         rng = np.random.default_rng((self._how.seed, epoch))
         blocks = self._mixed(rng)
         buffer.count = 0
-        smaller, larger = divmod(self._survey.n_kept, self.batches_per_epoch)
         for number in range(self.batches_per_epoch):
-            size = smaller + (number < larger)
+            begin, end = self._how.bounds(self._survey.n_kept, number)
+            size = end - begin
             # Training begins before the buffer is full: four times as much comes in as goes out.
             wanted = min(self._capacity, max(self._first, size) + 3 * number * size)
             while buffer.count < wanted and (block := next(blocks, None)) is not None:

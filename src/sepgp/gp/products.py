@@ -17,9 +17,10 @@ WORTH = 2**21
 NARROW = 16
 """Columns of A from which on a product that is added to another matrix is faster there too."""
 ROUND = (50, 64)
-"""It makes a program for every shape, of a millisecond and half a megabyte. So it gets numbers of
-rows that come again and again, as those of batches: multiples of one of these. What is left over
-where rows end may be any number."""
+"""It makes a program for every shape, which takes half a millisecond and half a megabyte, and keeps
+about a thousand of them. So it only gets multiples of one of these as numbers of rows: nearly all
+batches and chunks have the same few, and of those at an end, which may have any number of rows, few
+are multiples."""
 CPUINFO = Path("/proc/cpuinfo")
 
 Transposed = Callable[[Tensor, Tensor], Tensor]
@@ -27,8 +28,13 @@ Transposed = Callable[[Tensor, Tensor], Tensor]
 
 
 def rounded(n_rows: int) -> int:
-    """As many rows, or a few less, as can come again and again."""
+    """The next lower multiple; the number itself if there is none but 0."""
     return max(n_rows - n_rows % unit for unit in ROUND) if n_rows >= min(ROUND) else n_rows
+
+
+def next_round(n_rows: int) -> int:
+    """The next higher multiple."""
+    return min(n_rows - n_rows % unit + unit for unit in ROUND)
 
 
 def product(A: Tensor, B: Tensor) -> Tensor:
@@ -58,21 +64,24 @@ def _faster(A: Tensor, B: Tensor, width: int) -> Transposed | None:
     """What is faster than `@` with a product of A and B that is so wide; None if nothing is."""
     if A.dtype != torch.float32 or A.device.type != "cpu" or A.ndim < 2 or B.ndim != 2:
         return None
-    comes_again = any(B.shape[1] % unit == 0 for unit in ROUND)
-    return _by_onednn() if comes_again and A.numel() * width >= WORTH else None
+    if torch.is_grad_enabled() and (A.requires_grad or B.requires_grad):  # it has no derivative
+        return None
+    few_shapes = any(B.shape[1] % unit == 0 for unit in ROUND)
+    worth = A.numel() * width >= WORTH and torch.backends.mkldnn.enabled
+    return _by_onednn() if few_shapes and worth else None
 
 
 @functools.cache
 def _by_onednn() -> Transposed | None:
     """The product by oneDNN, where it is the faster library; None elsewhere."""
-    available = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
-    if not (available and _has_avx512() and _is_amd()):
+    both = torch.backends.mkldnn.is_available() and torch.backends.mkl.is_available()  # type: ignore[no-untyped-call]
+    if not (both and _has_avx512() and _is_amd()):
         return None
     try:
         linear = torch.ops.mkldnn._linear_pointwise.default
-        eye = torch.eye(2)
+        eye = torch.eye(2, dtype=torch.float32, device="cpu")
         works = torch.equal(linear(eye, eye, None, "none", [], ""), eye)
-    except (AttributeError, RuntimeError):  # torch does not promise to keep it
+    except (AttributeError, RuntimeError, TypeError):  # torch does not promise to keep it
         return None
 
     def transposed(A: Tensor, W: Tensor) -> Tensor:

@@ -139,15 +139,15 @@ def update(state: State, prepared: Prepared, total: Sums, rho: float) -> State:
     used up.
     """
     if state.directions is None:
-        product = total.sites
+        sites = total.sites
         state = state._replace(nu=state.nu.clone(), mu=state.mu.clone())
     else:
-        product = Natural(state.Lambda, state.b) + total.sites
+        sites = Natural(state.Lambda, state.b) + total.sites
     for where, nu, mu, directions in total.row_sites:
         state.nu[..., where], state.mu[..., where] = nu, mu
         if state.directions is not None and directions is not None:
             state.directions[where] = directions
-    return state._replace(Lambda=product.Lambda, b=product.b)
+    return state._replace(Lambda=sites.Lambda, b=sites.b)
 
 
 def _where(factors: Factors) -> slice | Tensor:

@@ -28,7 +28,7 @@ They stay in the cache between the passes over them, and products of that size a
 
 FEW, FEW_PER_POINT = 500, 2
 """Rows, and rows per inducing point, up to both of which a batch is taken in float64: what float32
-saves on so few is no more than what its coordinates cost on m × m matrices."""
+saves on so few is about what its coordinates cost on m × m matrices, or less."""
 RECOVERY = 1.1
 """The factor by which a learning rate grows, step by step, after moves that were taken back."""
 FACTOR_SHARE = 0.1

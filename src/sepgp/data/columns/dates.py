@@ -74,6 +74,14 @@ def parsed(texts: pa.Array, dayfirst: bool) -> NDArray[np.datetime64]:
     return found
 
 
+def with_years(texts: pa.Array) -> pa.Array:
+    """The same, but that dates such as 21-03-04 begin with a year, which has four digits then."""
+    for begin, century in (("[012]", "20"), ("[3-9]", "19")):
+        short = rf"^({begin}\d[-/.]\d\d?[-/.]\d\d)(\D|$)"
+        texts = pc.replace_substring_regex(texts, short, rf"{century}\1\2")
+    return texts
+
+
 def features(times: NDArray[np.datetime64]) -> Floats:
     """Times in microseconds, shape (b,), as numbers, shape (b, 7), NaN where they are NaT.
 

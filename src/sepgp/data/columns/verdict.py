@@ -4,6 +4,11 @@ import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sepgp.data.columns import dates
 from sepgp.data.columns.amounts import UNITS, Amounts
 from sepgp.data.columns.levels import fold
 from sepgp.data.columns.numbers import SECONDS, TRUTH, factor
@@ -21,6 +26,8 @@ DIFFERENT, ENOUGH = 0.9, 20
 """A column is an identifier or free text if this share of its texts differ, of so many or more."""
 OTHER = 0.1
 """The share of texts too rare to be told apart that is worth a word."""
+DAYS = 25
+"""Different days of the month that dates have, at least, if they are not ends of months."""
 SEPARATORS, SEVERAL = ";,|", 3
 """What stands between the choices of one text; there are so many times more texts than choices."""
 PLAINLY = "write numbers as 1234.5 and dates as 2021-12-31"
@@ -81,7 +88,10 @@ def verdict(
                 f"--monthfirst on the command line), write them as 2021-12-31, or {left_out(name)}."
             )
         known = day if differ else choices.dayfirst
-        return Verdict("time", known, _unread(name, "date", time, n))
+        note = _unread(name, "date", time, n)
+        if note is None and day and choices.dayfirst is None:
+            note = _year_first(name, texts)
+        return Verdict("time", known, note)
     if wish is not None:
         return Verdict("text")
     if note := _no_quantity(name, texts, texts.numbers[comma]):
@@ -181,6 +191,30 @@ def _unread(name: str, kind: str, reading: Reading, n_rows: int) -> Note | None:
     )
     remedy = f"; they count as missing: correct them, or {by_choice(name, 'text')}"
     return Note(name, reading.failed, f"{about}not", remedy)
+
+
+def _year_first(name: str, texts: Texts) -> Note | None:
+    """What to say of dates that would lie closer together if they began with a year.
+
+    What would be their days has to be spread over the month, as years are not.
+    """
+    levels = pc.utf8_trim_whitespace(pa.array(texts.levels, pa.large_string()))
+    read, other = (dates.parsed(found, True) for found in (levels, dates.with_years(levels)))
+    if np.isnat(other).any() or np.ptp(other) >= np.ptp(read[~np.isnat(read)]):
+        return None
+    days = other.astype("M8[D]") - other.astype("M8[M]").astype("M8[D]")
+    if len(np.unique(days)) < DAYS:  # ends of months, and the like
+        return None
+    about = (
+        f"Column {name!r} is read as dates with the day first, and they would lie closer together "
+        "if they began with the year"
+    )
+    remedy = (
+        "; if they do, write years with four digits, and if not, say so by dayfirst=True "
+        "(--dayfirst on the command line)"
+    )
+    example = levels[int(np.argmax(read != other))].as_py()
+    return Note(name, example, about, remedy)
 
 
 def _identifier(name: str, texts: Texts) -> Note:
