@@ -18,8 +18,8 @@ def library(request, monkeypatch):
     """What this machine takes, and oneDNN wherever torch has it."""
     products._by_onednn.cache_clear()
     if request.param == "by oneDNN":
-        if not torch.backends.mkldnn.is_available():
-            pytest.skip("this torch has no oneDNN")
+        if not (torch.backends.mkldnn.is_available() and torch.backends.mkl.is_available()):
+            pytest.skip("this torch has not both of oneDNN and MKL")
         monkeypatch.setattr(products, "_has_avx512", lambda: True)
         monkeypatch.setattr(products, "_is_amd", lambda: True)
         assert products._by_onednn() is not None
@@ -242,7 +242,7 @@ def test_training_is_the_same_to_rounding(monkeypatch):
     monkeypatch.setattr(products, "_is_amd", lambda: True)
     by_onednn.cache_clear()
     if by_onednn() is None:
-        pytest.skip("this torch has no oneDNN")
+        pytest.skip("this torch has not both of oneDNN and MKL")
     for here in (counted, None):
         monkeypatch.setattr(products, "_by_onednn", lambda here=here: here)
         model = GPClassifier(
